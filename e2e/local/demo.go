@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"example.com/upright/e2e/cluster"
+)
+
+const (
+	demoNamespace = "demo"
+	demoRelease   = "web"
+	demoChart     = "e2e/charts/web"
+	helmVersion   = 4
+)
+
+// demo brings up everything there is to see and prints it. Everything it does
+// can be done again, so that the demo of an earlier build becomes this one's.
+func demo(ctx context.Context) error {
+	c, err := up(ctx)
+	if err != nil {
+		return err
+	}
+	if err := install(ctx, c); err != nil {
+		return err
+	}
+	steps := []struct {
+		name string
+		do   func(context.Context, *cluster.Cluster) error
+	}{
+		{"starting the manager", startManager},
+		{"installing the Helm release " + demoRelease, installRelease},
+		{"applying " + samplesDir(), applySamples},
+		{"waiting until all is ready", waitReady},
+	}
+	for _, s := range steps {
+		if err := step(s.name, func() error { return s.do(ctx, c) }); err != nil {
+			return fmt.Errorf("%w\n(the manager's log is %s, those of the control plane are in %s)",
+				err, c.ManagerLog(), c.Logs())
+		}
+	}
+	return printOverview(ctx, c)
+}
+
+func samplesDir() string { return filepath.Join(deployDir, "samples") }
+
+func startManager(ctx context.Context, c *cluster.Cluster) error {
+	_, err := c.StartManager(ctx, cluster.ManagerOptions{Binary: managerBin, Deploy: deployDir})
+	return err
+}
+
+func installRelease(ctx context.Context, c *cluster.Cluster) error {
+	_, err := c.Helm(ctx, helmVersion, "upgrade", "--install", demoRelease, demoChart,
+		"--namespace", demoNamespace, "--create-namespace")
+	return err
+}
+
+func applySamples(ctx context.Context, c *cluster.Cluster) error {
+	_, err := c.Kubectl(ctx, "apply", "--server-side", "--namespace", demoNamespace, "-k", samplesDir())
+	return err
+}
+
+// waitReady waits for Upright's objects first, since some of the Deployments
+// exist only when these are ready.
+func waitReady(ctx context.Context, c *cluster.Cluster) error {
+	for _, wait := range [][]string{
+		{"--for=condition=Ready", "upright"},
+		{"--for=condition=Available", "deployments"},
+	} {
+		args := append([]string{"wait", "--all", "--namespace", demoNamespace, "--timeout=1m"}, wait...)
+		if _, err := c.Kubectl(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

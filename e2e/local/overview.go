@@ -1,0 +1,102 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"text/tabwriter"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"example.com/upright/e2e/cluster"
+)
+
+// object is what the overview shows of any of Upright's kinds.
+type object struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+	Status            struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"status"`
+}
+
+// printOverview prints what exists in the demo's namespace and how to see more.
+func printOverview(ctx context.Context, c *cluster.Cluster) error {
+	var objects struct {
+		Items []object `json:"items"`
+	}
+	if err := list(ctx, c, "upright", &objects); err != nil {
+		return err
+	}
+	var deployments appsv1.DeploymentList
+	if err := list(ctx, c, "deployments", &deployments); err != nil {
+		return err
+	}
+	slices.SortFunc(objects.Items, func(a, b object) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+	})
+
+	fmt.Printf("\nIn namespace %s:\n\n", demoNamespace)
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(table, "  KIND\tNAME\tREADY\tABOUT")
+	for _, o := range objects.Items {
+		ready := readiness(o.Status.Conditions)
+		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", o.Kind, o.Name, ready.Status, ready.Message)
+	}
+	for _, d := range deployments.Items {
+		fmt.Fprintf(table, "  Deployment\t%s\t%d/%d\t%s\n", d.Name, d.Status.ReadyReplicas, d.Status.Replicas, owner(&d))
+	}
+	if err := table.Flush(); err != nil {
+		return fmt.Errorf("printing the table: %w", err)
+	}
+	fmt.Printf(`
+To look further:
+
+  export KUBECONFIG=%s
+  bin/kubectl get upright,deployments,pods --namespace %s
+  bin/kubectl describe verticalscalers --namespace %[2]s
+  bin/kubectl top pods --namespace %[2]s
+  bin/kubectl explain verticalscaler.spec
+  bin/helm list --namespace %[2]s
+  tail -f %[3]s
+
+To stop everything: make down
+`, c.Kubeconfig(), demoNamespace, c.ManagerLog())
+	return nil
+}
+
+// list reads all objects of a resource, or of a category of them, in the demo's
+// namespace.
+func list(ctx context.Context, c *cluster.Cluster, resource string, into any) error {
+	out, err := c.Kubectl(ctx, "get", resource, "--namespace", demoNamespace, "--output", "json")
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", resource, err)
+	}
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		return fmt.Errorf("parsing the list of %s: %w", resource, err)
+	}
+	return nil
+}
+
+func readiness(conditions []metav1.Condition) metav1.Condition {
+	i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == "Ready" })
+	if i < 0 {
+		return metav1.Condition{Status: metav1.ConditionUnknown}
+	}
+	return conditions[i]
+}
+
+// owner says to whom a Deployment belongs.
+func owner(d *appsv1.Deployment) string {
+	if controller := metav1.GetControllerOf(d); controller != nil {
+		return fmt.Sprintf("owned by %s %s", controller.Kind, controller.Name)
+	}
+	if release, ok := d.Annotations["meta.helm.sh/release-name"]; ok {
+		return "of the Helm release " + release + ", not owned by Upright"
+	}
+	return "not owned by Upright"
+}
