@@ -1,0 +1,94 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MemcachedSpec is what a user asks of a Memcached.
+type MemcachedSpec struct {
+	// Number of pods, 1 to 3.
+	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3",message="size must be 1, 2 or 3"
+	// +kubebuilder:default=1
+	// +optional
+	Size *int32 `json:"size,omitempty"`
+
+	// Container image to run.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must be an image reference without spaces, such as memcached:1.6.26-alpine3.19"
+	// +kubebuilder:default="memcached:1.6.26-alpine3.19"
+	// +optional
+	Image string `json:"image,omitempty"`
+
+	// Requests and limits of the container. Memcached itself is told to use 64 MiB for items.
+	// +kubebuilder:default={requests: {cpu: "50m", memory: "80Mi"}, limits: {cpu: "500m", memory: "128Mi"}}
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported: set requests and limits only"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('cpu' in self.requests) || !('cpu' in self.limits) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="resources.requests.cpu must be at most resources.limits.cpu: raise the limit or lower the request"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('memory' in self.requests) || !('memory' in self.limits) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="resources.requests.memory must be at most resources.limits.memory: raise the limit or lower the request"
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+}
+
+// MemcachedStatus is the state of a Memcached.
+type MemcachedStatus struct {
+	// Generation of the spec that this status speaks of.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Number of pods the Deployment has. While a rollout is less than a minute old, the
+	// number at its start.
+	// +optional
+	Replicas int32 `json:"replicas"`
+
+	// Number of pods that are available. While a rollout is less than a minute old, the
+	// number at its start.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas"`
+
+	// Label selector of the pods, for the scale subresource.
+	// +optional
+	Selector string `json:"selector,omitempty"`
+
+	// Conditions: Ready (wait for this one), Available, Progressing and Degraded.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Memcached runs memcached on port 11211: a Deployment of the Memcached's own name, which it owns.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:path=memcacheds,shortName=mc,categories=upright
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be at most 63 characters: it becomes a label of the pods"
+type Memcached struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is asked for.
+	// +kubebuilder:default={}
+	// +optional
+	Spec MemcachedSpec `json:"spec,omitempty"`
+
+	// What is so.
+	// +kubebuilder:default={replicas: 0, availableReplicas: 0, conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the controller.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +optional
+	Status MemcachedStatus `json:"status,omitempty"`
+}
+
+// MemcachedList is a list of Memcacheds.
+//
+// +kubebuilder:object:root=true
+type MemcachedList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Memcached `json:"items"`
+}

@@ -1,0 +1,67 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// BusyboxSpec is what a user asks of a Busybox.
+type BusyboxSpec struct {
+	// Number of pods, 0 and up.
+	// +kubebuilder:validation:XValidation:rule="self >= 0",message="size must be 0 or more: use 0 to run no pods"
+	// +kubebuilder:default=1
+	// +optional
+	Size *int32 `json:"size,omitempty"`
+
+	// Container image to run. It must bring a shell, as busybox does.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must be an image reference without spaces, such as busybox:1.37.0"
+	// +kubebuilder:default="busybox:1.37.0"
+	// +optional
+	Image string `json:"image,omitempty"`
+
+	// Requests and limits of the container.
+	// +kubebuilder:default={requests: {cpu: "10m", memory: "16Mi"}, limits: {cpu: "100m", memory: "64Mi"}}
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported: set requests and limits only"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('cpu' in self.requests) || !('cpu' in self.limits) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="resources.requests.cpu must be at most resources.limits.cpu: raise the limit or lower the request"
+	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('memory' in self.requests) || !('memory' in self.limits) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="resources.requests.memory must be at most resources.limits.memory: raise the limit or lower the request"
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+}
+
+// Busybox runs pods that wait: a Deployment of the Busybox's own name, which it owns.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=bb,categories=upright
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.size,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:printcolumn:name="Size",type=integer,JSONPath=`.spec.size`
+// +kubebuilder:printcolumn:name="Available",type=integer,JSONPath=`.status.availableReplicas`
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,priority=1
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be at most 63 characters: it becomes a label of the pods"
+type Busybox struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// What is asked for.
+	// +kubebuilder:default={}
+	// +optional
+	Spec BusyboxSpec `json:"spec,omitempty"`
+
+	// What is so.
+	// +kubebuilder:default={replicas: 0, availableReplicas: 0, conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the controller.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
+	// +optional
+	Status DeploymentStatus `json:"status,omitempty"`
+}
+
+// BusyboxList is a list of Busyboxes.
+//
+// +kubebuilder:object:root=true
+type BusyboxList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []Busybox `json:"items"`
+}

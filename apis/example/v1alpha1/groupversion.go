@@ -1,0 +1,21 @@
+// Package v1alpha1 holds the kinds Busybox and Foo of the group example.com.
+//
+// +kubebuilder:object:generate=true
+// +groupName=example.com
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// GroupVersion is the group and version of the kinds in this package.
+var GroupVersion = schema.GroupVersion{Group: "example.com", Version: "v1alpha1"}
+
+// AddToScheme registers the kinds of this package.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &Busybox{}, &BusyboxList{}, &Foo{}, &FooList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,26 @@
+// Package apis joins Upright's API groups.
+package apis
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
+	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
+)
+
+// NewScheme returns a scheme that knows Kubernetes' own kinds and all of Upright's.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme,
+		autoscalingv1beta1.AddToScheme,
+		cachev1alpha1.AddToScheme,
+		examplev1alpha1.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+}

@@ -1,0 +1,40 @@
+// The manager runs Upright's controllers.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+func main() {
+	if err := run(ctrl.SetupSignalHandler(), os.Args[1:], os.Stderr); err != nil {
+		fmt.Fprintf(os.Stderr, "upright: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// run runs the manager with the given arguments until the context ends.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	settings, err := parse(args, out)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ctrl.SetLogger(settings.logger(out))
+	mgr, err := newManager(ctx, settings)
+	if err != nil {
+		return err
+	}
+	if err := mgr.Start(ctx); err != nil {
+		return fmt.Errorf("run the manager: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"example.com/upright/apis"
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
+	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
+	"example.com/upright/controllers"
+)
+
+// leaderElectionID is the name of the Lease.
+const leaderElectionID = "upright-manager"
+
+// newManager returns a manager with every controller, ready to start.
+func newManager(ctx context.Context, s *settings) (ctrl.Manager, error) {
+	klog.SetLogger(ctrl.Log.WithName("client-go"))
+	kubeConfig, err := loadConfig(s.kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("load the kubeconfig: %w", err)
+	}
+	mgr, err := ctrl.NewManager(kubeConfig, managerOptions(s))
+	if err != nil {
+		return nil, explain(kubeConfig, fmt.Errorf("create the manager: %w", err))
+	}
+	if err := checkKinds(mgr.GetRESTMapper()); err != nil {
+		return nil, explain(kubeConfig, err)
+	}
+	if err := controllers.SetupWithManager(ctx, mgr, controllers.Options{
+		Concurrency: s.concurrency,
+		Metrics:     metrics.Registry,
+	}); err != nil {
+		return nil, err
+	}
+	return mgr, errors.Join(
+		mgr.AddHealthzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("ping", healthz.Ping),
+	)
+}
+
+func loadConfig(path string) (*rest.Config, error) {
+	if path == "" {
+		return config.GetConfig()
+	}
+	return clientcmd.BuildConfigFromFlags("", path)
+}
+
+func managerOptions(s *settings) ctrl.Options {
+	metricsOptions := metricsserver.Options{
+		BindAddress:   s.metricsAddress,
+		SecureServing: s.metricsSecure,
+		CertDir:       s.metricsCertDir,
+	}
+	if s.metricsSecure {
+		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
+	}
+	return ctrl.Options{
+		Scheme: apis.NewScheme(),
+		Cache:  controllers.CacheOptions(s.namespaces),
+		Client: client.Options{Cache: &client.CacheOptions{
+			// A pass sees what the pass before it wrote, and so writes nothing twice.
+			EnableReadYourWritesConsistency: ptr.To(true),
+		}},
+		Controller:              ctrlconfig.Controller{EnableWarmup: ptr.To(true)},
+		Metrics:                 metricsOptions,
+		HealthProbeBindAddress:  s.probeAddress,
+		LeaderElection:          s.leaderElection,
+		LeaderElectionID:        leaderElectionID,
+		LeaderElectionNamespace: s.leaderElectionNamespace,
+		// The process ends with the manager, so the next one need not wait for the Lease to run out.
+		LeaderElectionReleaseOnCancel: true,
+	}
+}
+
+// checkKinds returns an error that names the kinds which the API server does not serve.
+func checkKinds(mapper meta.RESTMapper) error {
+	var missing []string
+	for _, kind := range []schema.GroupVersionKind{
+		examplev1alpha1.GroupVersion.WithKind("Busybox"),
+		examplev1alpha1.GroupVersion.WithKind("Foo"),
+		cachev1alpha1.GroupVersion.WithKind("Memcached"),
+		autoscalingv1beta1.GroupVersion.WithKind("VerticalScaler"),
+	} {
+		_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) {
+			missing = append(missing, kind.GroupKind().String())
+		} else if err != nil {
+			return fmt.Errorf("look up the kinds that the API server serves: %w", err)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("the API server does not serve %s: install the CRDs (kubectl apply -k deploy/crds)",
+		strings.Join(missing, ", "))
+}
+
+// explain says which API server could not be reached, where that is what went wrong.
+func explain(kubeConfig *rest.Config, err error) error {
+	if unreachable, ok := errors.AsType[*url.Error](err); ok {
+		return fmt.Errorf("cannot reach the API server at %s: %w", kubeConfig.Host, unreachable.Err)
+	}
+	return err
+}

@@ -1,0 +1,79 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
+	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
+	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
+	"example.com/upright/internal/rollout"
+	"example.com/upright/mappers"
+)
+
+// +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds,verbs=list;watch
+// +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds/status,verbs=patch
+// +kubebuilder:rbac:groups=cache.example.com,resources=memcacheds/finalizers,verbs=update
+
+// memcachedPort is where memcached listens.
+const memcachedPort = 11211
+
+// MemcachedReconciler keeps, for each Memcached, the Deployment of its name.
+type MemcachedReconciler struct {
+	deploymentOwner
+}
+
+// Reconcile brings a Memcached's Deployment to its spec and its status to the truth.
+func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	memcached := &cachev1alpha1.Memcached{}
+	if err := r.Get(ctx, req.NamespacedName, memcached); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !memcached.DeletionTimestamp.IsZero() {
+		return ctrl.Result{}, nil // The garbage collector takes the Deployment away.
+	}
+	deployment, done, err := r.ensure(ctx, memcached, memcachedDeployment(memcached))
+	if done == updated {
+		r.tellSynced(memcached, deployment)
+	}
+	previous := examplev1alpha1.DeploymentStatus(memcached.Status)
+	status, refresh := rollout.Status(previous, rollout.Observation{
+		Generation: memcached.Generation, Deployment: deployment, Err: err, Now: time.Now(),
+	})
+	return r.publish(ctx, memcached, previous, status, refresh, err)
+}
+
+// memcachedDeployment returns the Deployment that a Memcached asks for.
+func memcachedDeployment(memcached *cachev1alpha1.Memcached) *appsv1ac.DeploymentApplyConfiguration {
+	return ownedDeployment(workload{
+		app:        "memcached",
+		deployment: memcached.Name,
+		replicas:   ptr.Deref(memcached.Spec.Size, 1),
+		user:       11211, // memcache, in the image
+		container: corev1ac.Container().
+			WithName("memcached").
+			WithImage(memcached.Spec.Image).
+			WithCommand("memcached", "--memory-limit=64", "-o", "modern", "-v").
+			WithPorts(corev1ac.ContainerPort().
+				WithName("memcached").
+				WithContainerPort(memcachedPort)).
+			WithResources(resourceRequirements(memcached.Spec.Resources)),
+	}, memcached, cachev1alpha1.GroupVersion.WithKind("Memcached"))
+}
+
+func (r *MemcachedReconciler) setup(mgr ctrl.Manager, shared shared) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&cachev1alpha1.Memcached{}).
+		Owns(&appsv1.Deployment{}).
+		Watches(newDeploymentMetadata(), mappers.DeploymentToMemcacheds(mgr.GetCache(), shared.mapFailures),
+			builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
+		WithOptions(shared.controllerOptions()).
+		Complete(r)
+}

@@ -1,0 +1,41 @@
+package controllers
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+)
+
+// controllerChanged lets through the events by which a Deployment's name becomes free or
+// taken. All else that happens to a Deployment concerns its controller alone.
+func controllerChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return controllerUID(e.ObjectOld) != controllerUID(e.ObjectNew)
+		},
+	}
+}
+
+func controllerUID(obj client.Object) types.UID {
+	if controller := metav1.GetControllerOfNoCopy(obj); controller != nil {
+		return controller.UID
+	}
+	return ""
+}
+
+// claimChanged lets through the events by which a VerticalScaler takes or drops its claim on
+// a Deployment: what else changes in it does not concern its siblings.
+func claimChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, isScaler := e.ObjectOld.(*autoscalingv1beta1.VerticalScaler)
+			after, isStill := e.ObjectNew.(*autoscalingv1beta1.VerticalScaler)
+			return isScaler && isStill && (before.Spec.DeploymentName != after.Spec.DeploymentName ||
+				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
+		},
+	}
+}

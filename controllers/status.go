@@ -1,0 +1,43 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// statusApplyConfiguration is the apply configuration of one of our kinds' status.
+type statusApplyConfiguration[S any] struct {
+	metav1ac.TypeMetaApplyConfiguration    `json:",inline"`
+	*metav1ac.ObjectMetaApplyConfiguration `json:"metadata"`
+	Status                                 S `json:"status"`
+}
+
+// IsApplyConfiguration marks the type as an apply configuration.
+func (*statusApplyConfiguration[S]) IsApplyConfiguration() {}
+
+// applyStatus writes an object's whole status. The object's UID goes along, so that an
+// object created anew under the name does not get the status of the one before it.
+func applyStatus[S any](ctx context.Context, c client.Client, owner client.FieldOwner, obj client.Object, status S) error {
+	gvk, err := apiutil.GVKForObject(obj, c.Scheme())
+	if err != nil {
+		return fmt.Errorf("find the kind of %T: %w", obj, err)
+	}
+	configuration := &statusApplyConfiguration[S]{
+		TypeMetaApplyConfiguration: *metav1ac.TypeMeta().
+			WithAPIVersion(gvk.GroupVersion().String()).
+			WithKind(gvk.Kind),
+		ObjectMetaApplyConfiguration: metav1ac.ObjectMeta().
+			WithNamespace(obj.GetNamespace()).
+			WithName(obj.GetName()).
+			WithUID(obj.GetUID()),
+		Status: status,
+	}
+	if err := c.Status().Apply(ctx, configuration, owner, client.ForceOwnership); err != nil {
+		return fmt.Errorf("apply status: %w", err)
+	}
+	return nil
+}
