@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
-	"example.com/upright/internal/rollout"
 	"example.com/upright/mappers"
 )
 
@@ -37,14 +35,8 @@ func (r *BusyboxReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if !busybox.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector takes the Deployment away.
 	}
-	deployment, done, err := r.ensure(ctx, busybox, busyboxDeployment(busybox))
-	if done == updated {
-		r.tellSynced(busybox, deployment)
-	}
-	status, refresh := rollout.Status(busybox.Status, rollout.Observation{
-		Generation: busybox.Generation, Deployment: deployment, Err: err, Now: time.Now(),
-	})
-	return r.publish(ctx, busybox, busybox.Status, status, refresh, err)
+	_, result, err := r.keep(ctx, busybox, busybox.Status, busyboxDeployment(busybox))
+	return result, err
 }
 
 // busyboxDeployment returns the Deployment that a Busybox asks for.

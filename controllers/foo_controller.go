@@ -2,9 +2,7 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -18,7 +16,6 @@ import (
 
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 	"example.com/upright/indexers"
-	"example.com/upright/internal/rollout"
 	"example.com/upright/mappers"
 )
 
@@ -35,8 +32,8 @@ type FooReconciler struct {
 	deploymentOwner
 }
 
-// Reconcile brings a Foo's Deployment to its spec, removes the one of a former name, and
-// brings the Foo's status to the truth.
+// Reconcile brings a Foo's Deployment to its spec and its status to the truth, and then
+// removes the Deployment of a former name.
 func (r *FooReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	foo := &examplev1alpha1.Foo{}
 	if err := r.Get(ctx, req.NamespacedName, foo); err != nil {
@@ -45,17 +42,11 @@ func (r *FooReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if !foo.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector takes the Deployment away.
 	}
-	deployment, done, err := r.ensure(ctx, foo, fooDeployment(foo))
-	if done != unchanged {
-		r.tellSynced(foo, deployment)
+	status, result, err := r.keep(ctx, foo, foo.Status, fooDeployment(foo))
+	if err == nil && meta.IsStatusConditionTrue(status.Conditions, examplev1alpha1.ConditionAvailable) {
+		err = r.removeFormer(ctx, foo)
 	}
-	status, refresh := rollout.Status(foo.Status, rollout.Observation{
-		Generation: foo.Generation, Deployment: deployment, Err: err, Now: time.Now(),
-	})
-	if meta.IsStatusConditionTrue(status.Conditions, examplev1alpha1.ConditionAvailable) {
-		err = errors.Join(err, r.removeFormer(ctx, foo))
-	}
-	return r.publish(ctx, foo, foo.Status, status, refresh, err)
+	return result, err
 }
 
 // removeFormer deletes the Foo's Deployments of other names than its present one.

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -14,7 +13,6 @@ import (
 
 	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
-	"example.com/upright/internal/rollout"
 	"example.com/upright/mappers"
 )
 
@@ -39,15 +37,8 @@ func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if !memcached.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector takes the Deployment away.
 	}
-	deployment, done, err := r.ensure(ctx, memcached, memcachedDeployment(memcached))
-	if done == updated {
-		r.tellSynced(memcached, deployment)
-	}
-	previous := examplev1alpha1.DeploymentStatus(memcached.Status)
-	status, refresh := rollout.Status(previous, rollout.Observation{
-		Generation: memcached.Generation, Deployment: deployment, Err: err, Now: time.Now(),
-	})
-	return r.publish(ctx, memcached, previous, status, refresh, err)
+	_, result, err := r.keep(ctx, memcached, examplev1alpha1.DeploymentStatus(memcached.Status), memcachedDeployment(memcached))
+	return result, err
 }
 
 // memcachedDeployment returns the Deployment that a Memcached asks for.

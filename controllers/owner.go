@@ -45,6 +45,30 @@ type deploymentOwner struct {
 	client.Client
 	recorder   events.EventRecorder
 	fieldOwner client.FieldOwner
+	// tellCreated says whether the first Deployment is worth an event, too.
+	tellCreated bool
+}
+
+// keep runs one pass: it brings the Deployment to desired, finds out what that means for
+// the owner, publishes it as the owner's status and returns it.
+func (o *deploymentOwner) keep(
+	ctx context.Context, owner client.Object, previous examplev1alpha1.DeploymentStatus,
+	desired *appsv1ac.DeploymentApplyConfiguration,
+) (examplev1alpha1.DeploymentStatus, ctrl.Result, error) {
+	deployment, done, err := o.ensure(ctx, owner, desired)
+	if done == updated || done == created && o.tellCreated {
+		o.tellSynced(owner, deployment)
+	}
+	status, refresh := rollout.Status(previous, rollout.Observation{
+		Generation: owner.GetGeneration(), Deployment: deployment, Err: err, Now: time.Now(),
+	})
+	if !equality.Semantic.DeepEqual(previous, status) {
+		if statusErr := applyStatus(ctx, o.Client, o.fieldOwner, owner, status); statusErr != nil {
+			return status, ctrl.Result{}, errors.Join(err, statusErr)
+		}
+		o.tellTransition(owner, previous, status)
+	}
+	return status, ctrl.Result{RequeueAfter: refresh}, retryable(err)
 }
 
 // change says what a pass did to the Deployment.
@@ -115,21 +139,6 @@ func checkController(deployment metav1.Object, owner client.Object) error {
 		Deployment: deployment.GetName(),
 		Controller: metav1.GetControllerOf(deployment),
 	}
-}
-
-// publish writes status where it differs from previous, tells of transitions in events, and
-// returns what Reconcile returns after a pass that ended with err.
-func (o *deploymentOwner) publish(
-	ctx context.Context, owner client.Object, previous, status examplev1alpha1.DeploymentStatus,
-	refresh time.Duration, err error,
-) (ctrl.Result, error) {
-	if !equality.Semantic.DeepEqual(previous, status) {
-		if statusErr := applyStatus(ctx, o.Client, o.fieldOwner, owner, status); statusErr != nil {
-			return ctrl.Result{}, errors.Join(err, statusErr)
-		}
-		o.tellTransition(owner, previous, status)
-	}
-	return ctrl.Result{RequeueAfter: refresh}, retryable(err)
 }
 
 // retryable returns what is worth trying again: not a name that is taken, since the watch

@@ -61,18 +61,27 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	with := shared{concurrency: options.Concurrency, mapFailures: mapFailures}
-	owner := func(name string) deploymentOwner {
-		return deploymentOwner{Client: mgr.GetClient(), recorder: mgr.GetEventRecorder(name), fieldOwner: client.FieldOwner(name)}
-	}
-	const scaler = "upright-verticalscaler"
+	const (
+		busybox   = "upright-busybox"
+		memcached = "upright-memcached"
+		foo       = "upright-foo"
+		scaler    = "upright-verticalscaler"
+	)
+	c, recorder := mgr.GetClient(), mgr.GetEventRecorder
 	for kind, reconciler := range map[string]interface {
 		setup(ctrl.Manager, shared) error
 	}{
-		"Busybox":   &BusyboxReconciler{owner("upright-busybox")},
-		"Memcached": &MemcachedReconciler{owner("upright-memcached")},
-		"Foo":       &FooReconciler{owner("upright-foo")},
+		"Busybox": &BusyboxReconciler{deploymentOwner{
+			Client: c, recorder: recorder(busybox), fieldOwner: busybox,
+		}},
+		"Memcached": &MemcachedReconciler{deploymentOwner{
+			Client: c, recorder: recorder(memcached), fieldOwner: memcached,
+		}},
+		"Foo": &FooReconciler{deploymentOwner{
+			Client: c, recorder: recorder(foo), fieldOwner: foo, tellCreated: true,
+		}},
 		"VerticalScaler": &VerticalScalerReconciler{
-			Client: mgr.GetClient(), recorder: mgr.GetEventRecorder(scaler), fieldOwner: scaler,
+			Client: c, recorder: recorder(scaler), fieldOwner: scaler,
 		},
 	} {
 		if err := reconciler.setup(mgr, with); err != nil {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
@@ -80,9 +79,9 @@ func managerOptions(s *settings) ctrl.Options {
 		Cache:  controllers.CacheOptions(s.namespaces),
 		Client: client.Options{Cache: &client.CacheOptions{
 			// A pass sees what the pass before it wrote, and so writes nothing twice.
-			EnableReadYourWritesConsistency: ptr.To(true),
+			EnableReadYourWritesConsistency: new(true),
 		}},
-		Controller:              ctrlconfig.Controller{EnableWarmup: ptr.To(true)},
+		Controller:              ctrlconfig.Controller{EnableWarmup: new(true)},
 		Metrics:                 metricsOptions,
 		HealthProbeBindAddress:  s.probeAddress,
 		LeaderElection:          s.leaderElection,

@@ -59,7 +59,10 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: see --help", err)
 	}
-	return s, s.check(flags.Args())
+	if err := s.check(flags.Args()); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 func (s *settings) setNamespaces(value string) error {
