@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	oldrand "math/rand"
 
@@ -36,7 +35,7 @@ func (situation) Generate(source *oldrand.Rand, _ int) reflect.Value {
 	reason := []string{"NewReplicaSetAvailable", "NewReplicaSetAvailable", "ReplicaSetUpdated", "ProgressDeadlineExceeded"}[r.IntN(4)]
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Generation: 2 + r.Int64N(8)/7},
-		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To(count()), Selector: &metav1.LabelSelector{}},
+		Spec:       appsv1.DeploymentSpec{Replicas: new(count()), Selector: &metav1.LabelSelector{}},
 		Status: appsv1.DeploymentStatus{
 			ObservedGeneration: 2, Replicas: count(), UpdatedReplicas: count(), AvailableReplicas: count(),
 			Conditions: []appsv1.DeploymentCondition{
