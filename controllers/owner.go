@@ -80,8 +80,9 @@ const (
 	updated
 )
 
-// ensure brings the Deployment to desired and returns it as it then is. A Deployment that
-// owner does not control is left alone: rollout.NameTakenError.
+// ensure brings the Deployment to desired and returns it as it then is, also where that
+// fails: nil, then, where there is none. A Deployment that owner does not control is left
+// alone: rollout.NameTakenError.
 func (o *deploymentOwner) ensure(
 	ctx context.Context, owner client.Object, desired *appsv1ac.DeploymentApplyConfiguration,
 ) (*appsv1.Deployment, change, error) {
@@ -101,7 +102,7 @@ func (o *deploymentOwner) ensure(
 		done = updated
 	}
 	if err := o.Apply(ctx, desired, o.fieldOwner, client.ForceOwnership); err != nil {
-		return nil, unchanged, fmt.Errorf("apply Deployment: %w", err)
+		return live, unchanged, fmt.Errorf("apply Deployment: %w", err)
 	}
 	log.FromContext(ctx).V(1).Info("Applied Deployment", "Deployment", *desired.Name)
 	applied, err := asDeployment(desired)
