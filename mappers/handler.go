@@ -37,15 +37,15 @@ func NewFailures(registerer prometheus.Registerer) (*prometheus.CounterVec, erro
 
 // mapping enqueues what lookup finds for the Deployment that an event is about. Unlike a
 // plain map function it may fail and loses nothing by it: the lookup is tried again, apart
-// from the event stream, until it succeeds.
+// from the event stream and from other Deployments' lookups, until it succeeds.
 type mapping struct {
 	name         string
 	deploymentOf func(client.Object) types.NamespacedName
 	lookup       func(context.Context, types.NamespacedName) ([]reconcile.Request, error)
 	failures     prometheus.Counter
 
-	retries    workqueue.TypedRateLimitingInterface[types.NamespacedName]
-	startRetry sync.Once
+	backoff workqueue.TypedRateLimiter[types.NamespacedName]
+	waiting sync.Map // The Deployments whose lookup is to be tried again.
 }
 
 // newHandler returns an event handler that enqueues the objects which reference the
@@ -61,8 +61,7 @@ func newHandler(
 		deploymentOf: deploymentOf,
 		lookup:       found.requests,
 		failures:     failures.WithLabelValues(name),
-		retries: workqueue.NewTypedRateLimitingQueue(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryBase, retryCap)),
+		backoff:      workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryBase, retryCap),
 	}
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q Queue) {
@@ -86,30 +85,29 @@ func newHandler(
 
 // enqueue adds what the Deployment's lookup finds, now or, where it fails, later.
 func (m *mapping) enqueue(ctx context.Context, deployment types.NamespacedName, q Queue) {
-	if m.tryEnqueue(ctx, deployment, q) {
-		return
+	if !m.tryEnqueue(ctx, deployment, q) {
+		// The context of an event ends when it has been handled.
+		m.retryLater(context.WithoutCancel(ctx), deployment, q)
 	}
-	m.retries.AddRateLimited(deployment)
-	m.startRetry.Do(func() {
-		context.AfterFunc(ctx, m.retries.ShutDown)
-		go m.retry(ctx, q)
-	})
 }
 
-// retry works on the failed lookups until the context ends, which is the controller's.
-func (m *mapping) retry(ctx context.Context, q Queue) {
-	for {
-		deployment, shutdown := m.retries.Get()
-		if shutdown {
+// retryLater has the Deployment looked up again after a while, once for all events that wait
+// for it, until that succeeds or the queue is shut down, as it is with its controller.
+func (m *mapping) retryLater(ctx context.Context, deployment types.NamespacedName, q Queue) {
+	if _, isWaiting := m.waiting.LoadOrStore(deployment, nil); isWaiting {
+		return
+	}
+	time.AfterFunc(m.backoff.When(deployment), func() {
+		m.waiting.Delete(deployment)
+		if q.ShuttingDown() {
 			return
 		}
-		if m.tryEnqueue(ctx, deployment, q) {
-			m.retries.Forget(deployment)
-		} else {
-			m.retries.AddRateLimited(deployment)
+		attempt, cancel := context.WithTimeout(ctx, retryCap)
+		defer cancel()
+		if !m.tryEnqueue(attempt, deployment, q) {
+			m.retryLater(ctx, deployment, q)
 		}
-		m.retries.Done(deployment)
-	}
+	})
 }
 
 func (m *mapping) tryEnqueue(ctx context.Context, deployment types.NamespacedName, q Queue) bool {
@@ -120,6 +118,7 @@ func (m *mapping) tryEnqueue(ctx context.Context, deployment types.NamespacedNam
 			"mapper", m.name, "Deployment", deployment)
 		return false
 	}
+	m.backoff.Forget(deployment)
 	for _, request := range requests {
 		q.Add(request)
 	}
