@@ -19,8 +19,11 @@ type statusApplyConfiguration[S any] struct {
 // IsApplyConfiguration marks the type as an apply configuration.
 func (*statusApplyConfiguration[S]) IsApplyConfiguration() {}
 
-// applyStatus writes an object's whole status. The object's UID goes along, so that an
-// object created anew under the name does not get the status of the one before it.
+// applyStatus writes the whole status of an object as it was read. Its resource version goes
+// along, so that neither an object created anew under the name nor a spec that was changed
+// meanwhile gets a status that does not speak of it: that is a conflict, and what has been
+// changed is about to be looked at anyway. (The API server ignores the UID here: it checks
+// that of a custom resource's status against nothing.)
 func applyStatus[S any](ctx context.Context, c client.Client, owner client.FieldOwner, obj client.Object, status S) error {
 	gvk, err := apiutil.GVKForObject(obj, c.Scheme())
 	if err != nil {
@@ -33,7 +36,7 @@ func applyStatus[S any](ctx context.Context, c client.Client, owner client.Field
 		ObjectMetaApplyConfiguration: metav1ac.ObjectMeta().
 			WithNamespace(obj.GetNamespace()).
 			WithName(obj.GetName()).
-			WithUID(obj.GetUID()),
+			WithResourceVersion(obj.GetResourceVersion()),
 		Status: status,
 	}
 	if err := c.Status().Apply(ctx, configuration, owner, client.ForceOwnership); err != nil {
