@@ -1,0 +1,126 @@
+// Package bench measures the manager on a whole cluster, under its own
+// ServiceAccount and with the arguments that it is deployed with. A benchmark
+// starts a cluster of its own, and one run of it is one measurement, which takes
+// longer than the time that go test gives a benchmark: none of them looks at b.N.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"example.com/upright/apis"
+	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
+	"example.com/upright/e2e/cluster"
+)
+
+// Where things are, seen from this folder.
+const (
+	toolsDir   = "../../.tools/bin"
+	deployDir  = "../../deploy"
+	managerBin = "../../bin/manager"
+)
+
+const (
+	// qps does not hold back kube-controller-manager: it is not what is measured.
+	qps = 2000
+	// users is the number of clients that create or change objects at a time.
+	users = 16
+	// namespace is where the objects are.
+	namespace = "bench"
+)
+
+// upright is a cluster with the manager running on it.
+type upright struct {
+	cluster *cluster.Cluster
+	client  client.WithWatch
+	manager *cluster.Manager
+}
+
+// start starts a cluster and the manager, until the benchmark ends.
+func start(b *testing.B) *upright {
+	b.Helper()
+	// A log would get into the middle of a line of results.
+	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+	c, err := cluster.Start(b.Context(), cluster.Options{Dir: b.TempDir(), Tools: toolsDir, QPS: qps})
+	require.NoError(b, err)
+	b.Cleanup(func() { assert.NoError(b, c.Stop(context.Background())) })
+	require.NoError(b, c.InstallUpright(b.Context(), deployDir))
+	config, err := c.Config()
+	require.NoError(b, err)
+	u := &upright{cluster: c}
+	u.client, err = client.NewWithWatch(config, client.Options{Scheme: apis.NewScheme()})
+	require.NoError(b, err)
+	require.NoError(b, u.client.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+	u.startManager(b)
+	return u
+}
+
+func (u *upright) startManager(b *testing.B) {
+	b.Helper()
+	var err error
+	u.manager, err = u.cluster.StartManager(b.Context(), cluster.ManagerOptions{Binary: managerBin, Deploy: deployDir})
+	require.NoError(b, err, "is the manager built? make build")
+}
+
+func (u *upright) stopManager(b *testing.B) {
+	b.Helper()
+	require.NoError(b, u.manager.Stop(b.Context()))
+}
+
+// create creates objects, some at a time.
+func (u *upright) create(b *testing.B, objects []client.Object) {
+	b.Helper()
+	each(b, objects, func(object client.Object) error {
+		return u.client.Create(b.Context(), object.DeepCopyObject().(client.Object))
+	})
+}
+
+// patch changes the spec of all objects, some at a time.
+func (u *upright) patch(b *testing.B, objects []client.Object, spec string) {
+	b.Helper()
+	change := client.RawPatch("application/merge-patch+json", []byte(`{"spec":`+spec+`}`))
+	each(b, objects, func(object client.Object) error {
+		return u.client.Patch(b.Context(), object.DeepCopyObject().(client.Object), change)
+	})
+}
+
+func each(b *testing.B, objects []client.Object, do func(client.Object) error) {
+	b.Helper()
+	var group errgroup.Group
+	group.SetLimit(users)
+	for _, object := range objects {
+		group.Go(func() error { return do(object) })
+	}
+	require.NoError(b, group.Wait())
+}
+
+// busyboxes returns Busyboxes that are still to be created.
+func busyboxes(count int, size int32) []client.Object {
+	objects := make([]client.Object, count)
+	for i := range objects {
+		busybox := &examplev1alpha1.Busybox{Spec: examplev1alpha1.BusyboxSpec{Size: &size}}
+		busybox.Namespace, busybox.Name = namespace, fmt.Sprintf("busybox-%d", i)
+		objects[i] = busybox
+	}
+	return objects
+}
+
+// fullOr returns how much of something to measure with: all, or a little in the short form.
+func fullOr[T any](full, little T) T {
+	if testing.Short() {
+		return little
+	}
+	return full
+}

@@ -1,0 +1,55 @@
+package bench
+
+import (
+	"math"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// quantile returns the upper edge of the bucket that holds the quantile of a
+// native histogram of durations.
+func quantile(h *dto.Histogram, q float64) float64 {
+	rank := q * float64(h.GetSampleCount())
+	seen := float64(h.GetZeroCount())
+	if seen >= rank {
+		return h.GetZeroThreshold()
+	}
+	// Bucket i ends at growth^i. Spans are runs of buckets that are not empty, each
+	// bucket with the difference of its count to that of the one before it.
+	growth := math.Pow(2, math.Pow(2, -float64(h.GetSchema())))
+	deltas := h.GetPositiveDelta()
+	count, bucket := int64(0), 0
+	for _, span := range h.GetPositiveSpan() {
+		bucket += int(span.GetOffset())
+		for range span.GetLength() {
+			count += deltas[0]
+			deltas = deltas[1:]
+			if seen += float64(count); seen >= rank {
+				return math.Pow(growth, float64(bucket))
+			}
+			bucket++
+		}
+	}
+	return math.Inf(1)
+}
+
+func TestQuantileIsThatOfTheDurationsThatWereObserved(t *testing.T) {
+	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "waits", NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+	})
+	for i := range 1000 {
+		histogram.Observe(float64(i) / 100) // Up to 9.99 seconds.
+	}
+	histogram.Observe(1000)
+	var metric dto.Metric
+	require.NoError(t, histogram.Write(&metric))
+
+	assert.InEpsilon(t, 5, quantile(metric.GetHistogram(), 0.5), 0.1)
+	assert.InEpsilon(t, 9.9, quantile(metric.GetHistogram(), 0.99), 0.1)
+	assert.InEpsilon(t, 1000, quantile(metric.GetHistogram(), 1), 0.1)
+	assert.Zero(t, quantile(&dto.Histogram{}, 0.99))
+}
