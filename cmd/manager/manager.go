@@ -15,7 +15,6 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -58,11 +57,21 @@ func newManager(ctx context.Context, s *settings) (ctrl.Manager, error) {
 	)
 }
 
+// loadConfig reads the kubeconfig at path or, where there is none, the ServiceAccount's, that
+// of $KUBECONFIG or that of the home folder. Requests are not limited by the client: the API
+// server's own priority and fairness does that better.
 func loadConfig(path string) (*rest.Config, error) {
-	if path == "" {
-		return config.GetConfig()
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = path
+	kubeConfig, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, errors.New("there is none: use --kubeconfig or $KUBECONFIG, or run in a pod")
 	}
-	return clientcmd.BuildConfigFromFlags("", path)
+	if err != nil {
+		return nil, err
+	}
+	kubeConfig.QPS = -1
+	return kubeConfig, nil
 }
 
 func managerOptions(s *settings) ctrl.Options {

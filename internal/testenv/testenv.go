@@ -12,12 +12,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"example.com/upright/apis"
 )
@@ -36,8 +38,9 @@ func Run(m *testing.M, use func(*Environment)) int {
 	apiServer := &envtest.Environment{
 		CRDDirectoryPaths:     []string{filepath.Join(Root(), "deploy", "crds")},
 		ErrorIfCRDPathMissing: true,
-		BinaryAssetsDirectory: filepath.Join(Root(), ".tools", "bin"),
+		BinaryAssetsDirectory: Assets(),
 	}
+	log.SetLogger(logr.Discard()) // A test that wants a log has one of its own.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	environment, err := start(apiServer)
@@ -86,6 +89,9 @@ func (e *Environment) Namespace(t testing.TB) string {
 	require.NoError(t, e.Client.Create(context.Background(), namespace))
 	return namespace.Name
 }
+
+// Assets returns the folder with the binaries of kube-apiserver and etcd.
+func Assets() string { return filepath.Join(Root(), ".tools", "bin") }
 
 // Root returns the root folder of the project.
 func Root() string {

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"example.com/upright/internal/testenv"
+)
+
+// patience is how long the manager may take to find out that it cannot work.
+const patience = 30 * time.Second
+
+var (
+	env    *testenv.Environment
+	binary string
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	folder, err := os.MkdirTemp("", "manager-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(folder)
+	binary = filepath.Join(folder, "manager")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		panic(string(out))
+	}
+	return testenv.Run(m, func(e *testenv.Environment) { env = e })
+}
+
+// kubeconfig writes a kubeconfig for config and returns its path.
+func kubeconfig(t *testing.T, config *rest.Config) string {
+	t.Helper()
+	contents := clientcmdapi.NewConfig()
+	contents.Clusters["it"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	contents.AuthInfos["it"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	contents.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
+	contents.CurrentContext = "it"
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(*contents, path))
+	return path
+}
+
+// freeAddress returns an address of this machine that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// assertGivesUp runs the manager and asserts that it ends with exit code 1 and one line.
+func assertGivesUp(t *testing.T, says []string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.CommandContext(ctx, binary, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Env = []string{"HOME=" + t.TempDir()}
+	err := cmd.Run()
+	require.NoError(t, ctx.Err(), "it took too long: %s", stderr.String())
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	assert.Equal(t, 1, exit.ExitCode())
+	assert.Empty(t, stdout.String())
+	assert.Equal(t, 1, strings.Count(stderr.String(), "\n"), "one line: %s", stderr.String())
+	assert.True(t, strings.HasPrefix(stderr.String(), "upright: "), stderr.String())
+	for _, part := range says {
+		assert.Contains(t, stderr.String(), part)
+	}
+}
+
+func TestManagerRefusesABadFlag(t *testing.T) {
+	t.Parallel()
+	assertGivesUp(t, []string{"-nope", "--help"}, "--nope")
+}
+
+func TestManagerSaysThatItHasNoKubeconfig(t *testing.T) {
+	t.Parallel()
+	assertGivesUp(t, []string{"load the kubeconfig"})
+	assertGivesUp(t, []string{"load the kubeconfig", "/does/not/exist"}, "--kubeconfig=/does/not/exist")
+}
+
+func TestManagerSaysWhichAPIServerItCannotReach(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	assertGivesUp(t, []string{"cannot reach the API server at http://" + address, "connection refused"},
+		"--kubeconfig="+kubeconfig(t, &rest.Config{Host: "http://" + address}))
+}
+
+func TestManagerSaysWhichCRDsAreMissingAndHowToInstallThem(t *testing.T) {
+	t.Parallel()
+	bare := &envtest.Environment{BinaryAssetsDirectory: testenv.Assets()}
+	config, err := bare.Start()
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, bare.Stop()) })
+	assertGivesUp(t, []string{
+		"Busybox.example.com, Foo.example.com, Memcached.cache.example.com, VerticalScaler.autoscaling.example.com",
+		"kubectl apply -k deploy/crds",
+	}, "--kubeconfig="+kubeconfig(t, config))
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap/zapcore"
+)
+
+func TestWithoutFlagsTheSettingsAreSafe(t *testing.T) {
+	s, err := parse(nil, io.Discard)
+	require.NoError(t, err)
+	assert.True(t, s.metricsSecure, "metrics are served with TLS, authentication and authorization")
+	assert.Equal(t, ":8443", s.metricsAddress)
+	assert.Equal(t, ":8081", s.probeAddress)
+	assert.Equal(t, zapcore.InfoLevel, s.logLevel)
+	assert.Empty(t, s.namespaces)
+}
+
+func TestEachFlagSetsItsSetting(t *testing.T) {
+	s, err := parse([]string{
+		"--kubeconfig=/a/b", "--namespaces=one,two", "--concurrency=3",
+		"--health-probe-bind-address=:1", "--metrics-bind-address=:2", "--metrics-secure=false", "--metrics-cert-dir=/c",
+		"--leader-elect", "--leader-election-namespace=ns", "--log-level=debug", "--log-format=console",
+	}, io.Discard)
+	require.NoError(t, err)
+	assert.Equal(t, &settings{
+		kubeconfig: "/a/b", namespaces: []string{"one", "two"}, concurrency: 3,
+		probeAddress: ":1", metricsAddress: ":2", metricsSecure: false, metricsCertDir: "/c",
+		leaderElection: true, leaderElectionNamespace: "ns", logLevel: zapcore.DebugLevel, logFormat: "console",
+	}, s)
+}
+
+func TestABadFlagIsRefusedInOneLine(t *testing.T) {
+	for arg, message := range map[string]string{
+		"--nope":               "flag provided but not defined: -nope: see --help",
+		"--concurrency=many":   `invalid value "many" for flag -concurrency`,
+		"--concurrency=0":      "invalid value 0 for flag -concurrency: it must be at least 1",
+		"--log-level=loud":     `invalid value "loud" for flag -log-level`,
+		"--log-format=xml":     `invalid value "xml" for flag -log-format: it must be json or console`,
+		"--leader-elect=maybe": `invalid boolean value "maybe" for -leader-elect`,
+		"--namespaces=a,B":     `"B" is not the name of a namespace`,
+		"--namespaces=":        `"" is not the name of a namespace`,
+		"start":                `unexpected argument "start": see --help`,
+	} {
+		_, err := parse([]string{arg}, io.Discard)
+		require.ErrorContains(t, err, message, arg)
+		assert.NotContains(t, err.Error(), "\n", arg)
+	}
+}
+
+func TestHelpListsEveryFlag(t *testing.T) {
+	var out bytes.Buffer
+	_, err := parse([]string{"--help"}, &out)
+	require.ErrorIs(t, err, flag.ErrHelp)
+	for _, name := range []string{
+		"kubeconfig", "namespaces", "concurrency", "health-probe-bind-address", "metrics-bind-address", "metrics-secure",
+		"metrics-cert-dir", "leader-elect", "leader-election-namespace", "log-level", "log-format",
+	} {
+		assert.Contains(t, out.String(), "  -"+name, name)
+	}
+}
+
+func TestTheLogHasTheFormatAndLevelAskedFor(t *testing.T) {
+	for format, start := range map[string]string{"json": "{", "console": "20"} {
+		s, err := parse([]string{"--log-format=" + format, "--log-level=warn"}, io.Discard)
+		require.NoError(t, err)
+		var out bytes.Buffer
+		log := s.logger(&out)
+		log.Info("not worth a line")
+		log.Error(assert.AnError, "went wrong", "key", "value")
+		assert.Equal(t, 1, strings.Count(out.String(), "\n"), "one line and no stack trace: %s", out.String())
+		assert.True(t, strings.HasPrefix(out.String(), start), out.String())
+	}
+}
