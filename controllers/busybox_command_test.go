@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -41,8 +40,8 @@ func TestBusyboxCommandWaitsAndEndsPromptlyOnSIGTERM(t *testing.T) {
 	go func() { ended <- command.Wait() }()
 	select {
 	case err := <-ended:
-		assert.NoError(t, err, "exit code 0")
+		require.NoError(t, err, "exit code 0")
 	case <-time.After(soon):
-		assert.Fail(t, "still running after SIGTERM")
+		require.Fail(t, "still running after SIGTERM")
 	}
 }

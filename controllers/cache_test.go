@@ -41,7 +41,7 @@ func TestTrimKeepsOfForeignMetadataWhatIsReadAndDropsTheRest(t *testing.T) {
 	t.Parallel()
 	deleted := metav1.Now()
 	full := metav1.ObjectMeta{
-		Name: "web", GenerateName: "w", Namespace: "default", SelfLink: "link", UID: "u1", ResourceVersion: "7", Generation: 3,
+		Name: "web", GenerateName: "w", Namespace: "default", UID: "u1", ResourceVersion: "7", Generation: 3,
 		CreationTimestamp: metav1.Now(), DeletionTimestamp: &deleted, DeletionGracePeriodSeconds: new(int64(1)),
 		Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"a": "b"},
 		OwnerReferences: []metav1.OwnerReference{{Name: "owner", UID: "u2"}},

@@ -9,15 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ofOne returns an object, as a kind asks for it, with a UID.
-func ofOne(kind ownerKind, deployment string, uid types.UID) client.Object {
+// ofOne returns an object, of a kind, with a UID.
+func ofOne(kind ownerKind, deployment string) client.Object {
 	obj := kind.newObject("default", deployment)
-	obj.SetUID(uid)
+	obj.SetUID("u1")
 	return obj
 }
 
@@ -27,7 +26,7 @@ func TestDeploymentsBearTheirNameReplicasAndOwner(t *testing.T) {
 	for _, kind := range ownerKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			owner := ofOne(kind, "box", "u1")
+			owner := ofOne(kind, "box")
 			d := kind.desired(owner)
 			assert.Equal(t, "box", *d.Name)
 			assert.Equal(t, "default", *d.Namespace)
@@ -37,7 +36,7 @@ func TestDeploymentsBearTheirNameReplicasAndOwner(t *testing.T) {
 			assert.Equal(t, groups[kind.name], *d.OwnerReferences[0].APIVersion)
 			assert.Equal(t, kind.name, *d.OwnerReferences[0].Kind)
 			assert.Equal(t, owner.GetName(), *d.OwnerReferences[0].Name)
-			assert.Equal(t, types.UID("u1"), *d.OwnerReferences[0].UID)
+			assert.Equal(t, owner.GetUID(), *d.OwnerReferences[0].UID)
 			assert.True(t, *d.OwnerReferences[0].Controller)
 			assert.True(t, *d.OwnerReferences[0].BlockOwnerDeletion)
 
@@ -92,7 +91,7 @@ func TestDeploymentsDeclareTheResourcesOfTheSpec(t *testing.T) {
 	for _, kind := range ownerKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			owner := ofOne(kind, "box", "u1")
+			owner := ofOne(kind, "box")
 			requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7m")}
 			limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("9Mi")}
 			*kind.resources(owner) = corev1.ResourceRequirements{Requests: requests, Limits: limits}
@@ -121,7 +120,7 @@ func TestSelectorsMatchTheirOwnPodsAndNoOther(t *testing.T) {
 	selectors := map[string]labels.Selector{}
 	for _, kind := range ownerKinds {
 		for _, name := range []string{"one", "two"} {
-			d := kind.desired(ofOne(kind, name, "u1"))
+			d := kind.desired(ofOne(kind, name))
 			selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchLabels: d.Spec.Selector.MatchLabels})
 			require.NoError(t, err)
 			selectors[kind.name+" "+name] = selector
@@ -170,7 +169,7 @@ func TestPodsAreHardened(t *testing.T) {
 	for _, kind := range ownerKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			spec := kind.desired(ofOne(kind, "box", "u1")).Spec.Template.Spec
+			spec := kind.desired(ofOne(kind, "box")).Spec.Template.Spec
 			assert.False(t, *spec.AutomountServiceAccountToken)
 			assert.NotZero(t, *spec.SecurityContext.RunAsUser)
 			assert.True(t, *spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem)

@@ -136,7 +136,8 @@ func TestFooTriesAgainToRemoveTheDeploymentOfItsOldName(t *testing.T) {
 	foo := create(t, fooKind.newObject(namespace, "old"))
 	passes := fooKind.passesOver(foo, likeCached(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			if failures--; failures >= 0 {
+			if failures > 0 {
+				failures--
 				return errors.New("not now")
 			}
 			return c.Delete(ctx, obj, opts...)

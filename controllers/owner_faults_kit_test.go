@@ -79,42 +79,51 @@ func (w *writes) to(part string) []string {
 // connection is a manager's connection to the API server, which can be cut.
 type connection struct {
 	mu      sync.Mutex
-	broken  context.Context // Ends when the connection is cut.
-	cutOff  context.CancelFunc
-	refused int // Requests since then.
+	broken  chan struct{} // Closed while the connection is cut.
+	refused int           // Requests since then.
 }
 
-func newConnection() *connection {
-	c := &connection{}
-	c.restore()
-	return c
-}
+func newConnection() *connection { return &connection{broken: make(chan struct{})} }
 
 // use makes the manager use the connection.
 func (c *connection) use(_ *ctrl.Options, config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			c.mu.Lock()
-			broken := c.broken
-			if broken.Err() != nil {
-				c.refused++
-			}
-			c.mu.Unlock()
-			if broken.Err() != nil {
-				return nil, errors.New("no connection")
+			broken, err := c.open()
+			if err != nil {
+				return nil, err
 			}
 			ctx, cancel := context.WithCancel(request.Context())
-			context.AfterFunc(broken, cancel)
+			go func() {
+				defer cancel()
+				select {
+				case <-broken:
+				case <-request.Context().Done():
+				}
+			}()
 			return next.RoundTrip(request.WithContext(ctx))
 		})
 	})
+}
+
+// open returns what is closed when the connection is cut, unless it is.
+func (c *connection) open() (<-chan struct{}, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.broken:
+		c.refused++
+		return nil, errors.New("no connection")
+	default:
+		return c.broken, nil
+	}
 }
 
 // cut ends every request, watches included, and refuses further ones.
 func (c *connection) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.cutOff()
+	close(c.broken)
 	c.refused = 0
 }
 
@@ -122,7 +131,7 @@ func (c *connection) cut() {
 func (c *connection) restore() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.broken, c.cutOff = context.WithCancel(context.Background())
+	c.broken = make(chan struct{})
 }
 
 // refusals returns how many requests were refused since the connection was cut.

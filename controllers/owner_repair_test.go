@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 func TestOwnersCreateTheirDeploymentAndBecomeReadyWithIt(t *testing.T) {
@@ -191,5 +192,32 @@ func TestOwnersScaleToZeroAndBack(t *testing.T) {
 			assert.Equal(t, size, status.Replicas)
 			assert.Equal(t, size, status.AvailableReplicas)
 		}
+	})
+}
+
+// TestOwnersThatAreBeingDeletedWriteNothing shows that nothing is created anew behind the
+// garbage collector's back.
+func TestOwnersThatAreBeingDeletedWriteNothing(t *testing.T) {
+	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
+		obj := kind.newObject(namespace, "box")
+		obj.SetFinalizers([]string{"example.com/hold"})
+		create(t, obj)
+		passes := kind.passesOver(obj, likeCached(t, interceptor.Funcs{}))
+		_, err := passes.pass()
+		require.NoError(t, err)
+		d := deployment(t, namespace, "box")
+		require.NoError(t, env.Client.Delete(t.Context(), obj))
+		require.NoError(t, env.Client.Delete(t.Context(), d))
+		before := refresh(t, obj).GetResourceVersion()
+		_, err = passes.pass()
+		require.NoError(t, err)
+		gone(t, d)
+		assert.Equal(t, before, refresh(t, obj).GetResourceVersion())
+
+		edit(t, obj, func(obj client.Object) { obj.SetFinalizers(nil) })
+		gone(t, obj)
+		_, err = passes.pass()
+		require.NoError(t, err, "an object that is gone")
+		gone(t, d)
 	})
 }

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -54,9 +53,9 @@ func startManager(t *testing.T, namespace string, change ...func(*ctrl.Options, 
 		Scheme:     apis.NewScheme(),
 		Logger:     testr.New(t),
 		Cache:      CacheOptions([]string{namespace}),
-		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: ptr.To(true)}},
+		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		Metrics:    metricsserver.Options{BindAddress: "0"},
-		Controller: config.Controller{SkipNameValidation: ptr.To(true), RecoverPanic: ptr.To(false)},
+		Controller: config.Controller{SkipNameValidation: new(true), RecoverPanic: new(false)},
 	}
 	for _, f := range change {
 		f(&options, restConfig)
