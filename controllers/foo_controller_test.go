@@ -129,6 +129,29 @@ func TestFooKeepsTheDeploymentOfItsOldNameUntilTheNewOneIsAvailable(t *testing.T
 	gone(t, old)
 }
 
+// TestFooTakesTheNameThatAnotherFooGivesUp has two Foos ask for one Deployment.
+func TestFooTakesTheNameThatAnotherFooGivesUp(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	startManager(t, namespace)
+	first := fooKind.bringUp(t, namespace, "web")
+	d := deployment(t, namespace, "web")
+	before := d.DeepCopy()
+	second := newFoo(namespace, "web")
+	second.Name = "second"
+	create(t, second)
+	status := fooKind.is(t, second, metav1.ConditionFalse, "DeploymentNameTaken")
+	assert.Contains(t, status.Conditions[0].Message, `belongs to Foo "foo-of-web"`)
+	assert.Equal(t, before, refresh(t, d))
+
+	rename(t, first, "other")
+	rollOut(t, deployment(t, namespace, "other"))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.True(c, metav1.IsControlledBy(refresh(c, d), second))
+	}, soon, often)
+	fooKind.is(t, first, metav1.ConditionTrue, "AsExpected")
+}
+
 func TestFooTriesAgainToRemoveTheDeploymentOfItsOldName(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
