@@ -121,9 +121,14 @@ func TestOwnersAwaitTheEndOfADeploymentThatIsBeingDeleted(t *testing.T) {
 		// Without a garbage collector the finalizer stays until the test takes it away.
 		require.NoError(t, env.Client.Delete(t.Context(), d, client.PropagationPolicy(metav1.DeletePropagationForeground)))
 		kind.is(t, obj, metav1.ConditionFalse, "DeploymentTerminating")
+		ending := refresh(t, d).DeepCopy()
+		kind.resize(t, obj, 3)
+		kind.is(t, obj, metav1.ConditionFalse, "DeploymentTerminating")
+		assert.Equal(t, ending, refresh(t, d), "not written any more")
 		edit(t, d, func(d *appsv1.Deployment) { d.Finalizers = nil })
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			assert.NotEqual(c, before, refresh(c, d).UID)
+			assert.Equal(c, int32(3), *d.Spec.Replicas)
 		}, soon, often)
 		kind.is(t, obj, metav1.ConditionFalse, "RolloutInProgress")
 	})
