@@ -56,11 +56,13 @@ func busyboxDeployment(busybox *examplev1alpha1.Busybox) *appsv1ac.DeploymentApp
 }
 
 func (r *BusyboxReconciler) setup(mgr ctrl.Manager, shared shared) error {
+	named := mappers.DeploymentToBusyboxes(mgr.GetCache(), shared.mapFailures)
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&examplev1alpha1.Busybox{}).
 		Owns(&appsv1.Deployment{}).
-		Watches(newDeploymentMetadata(), mappers.DeploymentToBusyboxes(mgr.GetCache(), shared.mapFailures),
-			builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
+		// Whichever of the two caches hears later that a name is free, a pass comes after it.
+		Watches(newDeploymentMetadata(), named, builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
+		Watches(&appsv1.Deployment{}, named, builder.WithPredicates(controllerChanged())).
 		WithOptions(shared.controllerOptions()).
 		Complete(r)
 }

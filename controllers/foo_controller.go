@@ -94,11 +94,13 @@ func fooDeployment(foo *examplev1alpha1.Foo) *appsv1ac.DeploymentApplyConfigurat
 }
 
 func (r *FooReconciler) setup(mgr ctrl.Manager, shared shared) error {
+	named := mappers.DeploymentToFoos(mgr.GetCache(), shared.mapFailures)
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&examplev1alpha1.Foo{}).
 		Owns(&appsv1.Deployment{}).
-		Watches(newDeploymentMetadata(), mappers.DeploymentToFoos(mgr.GetCache(), shared.mapFailures),
-			builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
+		// Whichever of the two caches hears later that a name is free, a pass comes after it.
+		Watches(newDeploymentMetadata(), named, builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
+		Watches(&appsv1.Deployment{}, named, builder.WithPredicates(controllerChanged())).
 		WithOptions(shared.controllerOptions()).
 		Complete(r)
 }

@@ -60,11 +60,13 @@ func memcachedDeployment(memcached *cachev1alpha1.Memcached) *appsv1ac.Deploymen
 }
 
 func (r *MemcachedReconciler) setup(mgr ctrl.Manager, shared shared) error {
+	named := mappers.DeploymentToMemcacheds(mgr.GetCache(), shared.mapFailures)
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&cachev1alpha1.Memcached{}).
 		Owns(&appsv1.Deployment{}).
-		Watches(newDeploymentMetadata(), mappers.DeploymentToMemcacheds(mgr.GetCache(), shared.mapFailures),
-			builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
+		// Whichever of the two caches hears later that a name is free, a pass comes after it.
+		Watches(newDeploymentMetadata(), named, builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
+		Watches(&appsv1.Deployment{}, named, builder.WithPredicates(controllerChanged())).
 		WithOptions(shared.controllerOptions()).
 		Complete(r)
 }
