@@ -9,10 +9,12 @@ import (
 	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
-// Labels of every Deployment of ours and of its pods.
+// Labels of every Deployment of ours and of its pods. The usual app.kubernetes.io/instance is
+// not among them: the Services and Deployments of a Helm release select pods by it and by the
+// name, and would select ours where an object has the release's name.
 const (
 	nameLabel        = "app.kubernetes.io/name"
-	instanceLabel    = "app.kubernetes.io/instance"
+	deploymentLabel  = "upright.example.com/deployment"
 	managedByLabel   = "app.kubernetes.io/managed-by"
 	managedByUpright = "upright"
 )
@@ -29,12 +31,12 @@ type workload struct {
 
 // ownedDeployment returns the Deployment that runs w for its owner. Its pods meet the
 // restricted Pod Security Standard. Its selector is unique among all Deployments of the
-// namespace: no other of ours has the instance label, and no other manager's the managed-by label.
+// namespace: no other of ours has the same deployment label, and nobody else's has one.
 func ownedDeployment(w workload, owner metav1.Object, kind schema.GroupVersionKind) *appsv1ac.DeploymentApplyConfiguration {
 	labels := map[string]string{
-		nameLabel:      w.app,
-		instanceLabel:  w.deployment,
-		managedByLabel: managedByUpright,
+		nameLabel:       w.app,
+		deploymentLabel: w.deployment,
+		managedByLabel:  managedByUpright,
 	}
 	return appsv1ac.Deployment(w.deployment, owner.GetNamespace()).
 		WithLabels(labels).
