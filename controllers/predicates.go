@@ -28,13 +28,15 @@ func controllerUID(obj client.Object) types.UID {
 }
 
 // claimChanged lets through the events by which a VerticalScaler takes or drops its claim on
-// a Deployment: what else changes in it does not concern its siblings.
+// a Deployment: what else changes in it does not concern its siblings. A cache that missed
+// the deletion sees a scaler that was created anew, and is younger now, as an update.
 func claimChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			before, isScaler := e.ObjectOld.(*autoscalingv1beta1.VerticalScaler)
 			after, isStill := e.ObjectNew.(*autoscalingv1beta1.VerticalScaler)
-			return isScaler && isStill && (before.Spec.DeploymentName != after.Spec.DeploymentName ||
+			return isScaler && isStill && (before.UID != after.UID ||
+				before.Spec.DeploymentName != after.Spec.DeploymentName ||
 				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 		},
 	}
