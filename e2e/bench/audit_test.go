@@ -78,8 +78,11 @@ func writes(b require.TestingT, auditLog string) []request {
 
 func isWrite(r request) bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, r.Verb) &&
-		!slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, r.Object.Resource) &&
-		!(r.isEvent() && r.Object.Namespace == cluster.ManagerNamespace && r.of(lease))
+		!slices.Contains([]string{"tokenreviews", "subjectaccessreviews"}, r.Object.Resource) && !isLease(r)
+}
+
+func isLease(r request) bool {
+	return r.Object.Resource == "leases" || r.isEvent() && r.Object.Namespace == cluster.ManagerNamespace && r.of(lease)
 }
 
 // between returns the requests that were received from one time to another.

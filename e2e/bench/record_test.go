@@ -10,18 +10,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 )
-
-// watchSeconds is longer than any benchmark: a watch that ends fails it.
-const watchSeconds = 3600
 
 // record is all that happens to the owners and the Deployments of the namespace.
 type record struct {
@@ -47,9 +48,12 @@ func startRecord(b *testing.B, c client.WithWatch) *record {
 	} {
 		require.NoError(b, c.List(ctx, list, client.InNamespace(namespace)))
 		require.Zero(b, meta.LenList(list))
-		events, err := c.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &metav1.ListOptions{
-			ResourceVersion: list.GetResourceVersion(), TimeoutSeconds: ptr.To[int64](watchSeconds),
-		}})
+		// Where the API server, being busy, ends a watch, the next begins where that one ended.
+		events, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &toolscache.ListWatch{
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				return c.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &options})
+			},
+		})
 		require.NoError(b, err)
 		r.watching.Go(func() { r.follow(ctx, events) })
 	}
@@ -65,19 +69,17 @@ func (r *record) follow(ctx context.Context, events watch.Interface) {
 			return
 		case e, open := <-events.ResultChan():
 			if !open {
-				e = watch.Event{Type: watch.Error}
+				return // The event before it says why, unless the context has ended.
 			}
-			if failed := r.add(e); failed {
-				return
-			}
+			r.add(e.Object)
 		}
 	}
 }
 
-func (r *record) add(e watch.Event) (failed bool) {
+func (r *record) add(of runtime.Object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch object := e.Object.(type) {
+	switch object := of.(type) {
 	case *appsv1.Deployment:
 		r.deployments = append(r.deployments, stateOfDeployment(object))
 	case *examplev1alpha1.Busybox:
@@ -85,14 +87,12 @@ func (r *record) add(e watch.Event) (failed bool) {
 	case *cachev1alpha1.Memcached:
 		r.addOwner(object, object.Spec.Image, object.Spec.Size, object.Status.Conditions)
 	default:
-		r.err = errors.Join(r.err, fmt.Errorf("a watch ended: %v", e.Object))
-		failed = true
+		r.err = errors.Join(r.err, fmt.Errorf("a watch has a gap: %w", apierrors.FromObject(of)))
 	}
 	select {
 	case r.changed <- struct{}{}:
 	default:
 	}
-	return failed
 }
 
 func (r *record) addOwner(object client.Object, image string, size *int32, conditions []metav1.Condition) {
