@@ -1,0 +1,220 @@
+package recommender
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"hash/crc64"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// oneKiB is the most that a checkpoint of two weeks may take.
+const oneKiB = 1024
+
+// twoWeeks returns the history of a pod that was sampled each minute for two weeks, with a
+// rhythm of days, noise, and peaks.
+func twoWeeks() *History {
+	h := New(DefaultHalfLife)
+	for minute := range 14 * 1440 {
+		at := monday.Add(time.Duration(minute) * time.Minute)
+		rhythm := 1.2 + math.Sin(float64(minute)*2*math.Pi/1440)
+		noise := 1 + 0.3*math.Sin(float64(minute)*1.7)
+		if minute%613 == 0 {
+			noise = 4
+		}
+		if h.AddCPU(at, 0.25*rhythm*noise) != nil || h.AddMemory(at, int64(400*mebi*noise)) != nil {
+			panic("not a sample")
+		}
+	}
+	return h
+}
+
+// fullest returns a history of two weeks that uses all there is: every bucket has weight, and
+// every window has a peak and an OOM kill beyond the last bucket.
+func fullest(t *testing.T) *History {
+	t.Helper()
+	h := New(DefaultHalfLife)
+	for window := range 15 {
+		at := monday.Add(time.Duration(window) * day)
+		for _, start := range &bucketStarts {
+			addCPU(t, h, at, start*cpuScale.first*1.001/1000)
+		}
+		addMemory(t, h, at, math.MaxInt64)
+		require.NoError(t, h.AddOOMKill(at, math.MaxInt64))
+	}
+	return h
+}
+
+func TestCheckpointOfTwoWeeksIsLessThan1KiB(t *testing.T) {
+	assert.LessOrEqual(t, len(twoWeeks().Checkpoint()), 512)
+	assert.LessOrEqual(t, len(fullest(t).Checkpoint()), oneKiB, "the fullest that can be")
+}
+
+func TestRestoredHistoryIsTheSame(t *testing.T) {
+	onlyMemory := New(time.Hour)
+	addMemory(t, onlyMemory, monday, 0)
+	onlyCPU := New(1000 * day)
+	addCPU(t, onlyCPU, monday, 0)
+	for name, h := range map[string]*History{
+		"empty": New(DefaultHalfLife), "two weeks": twoWeeks(), "fullest": fullest(t),
+		"only memory": onlyMemory, "only CPU": onlyCPU, "longest half-life": New(math.MaxInt64),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Restore(h.Checkpoint())
+			require.NoError(t, err)
+			assert.Equal(t, h, got)
+		})
+	}
+}
+
+// A checkpoint that was once written must be read by every later version. Worked out by hand:
+// version 1; half-life 86400; 2 samples; the first at 1767571200 = 2026-01-05 00:00 UTC, the
+// last 60 s on; buckets 9 (120m) and 25 (500m), bit 1 of bytes 1 and 3; their weights 1 and
+// 2^(1/1440) = 1.00048; window 20458; age 0; peak 300 Mi, need 400 Mi; checksum.
+func TestCheckpointOfVersion1IsRead(t *testing.T) {
+	stored, err := hex.DecodeString("01" + "80a305" + "02" + "80feebca06" + "3c" +
+		"00020002" + "000000000000000000000000000000000000" + "0000803f" + "c70f803f" +
+		"ea9f01" + "01000000" + "8080809601" + "808080c801" + "772de8e6f21d6c0c")
+	require.NoError(t, err)
+	h, err := Restore(stored)
+	require.NoError(t, err)
+
+	want := New(DefaultHalfLife)
+	addCPU(t, want, monday, 0.12)
+	addCPU(t, want, monday.Add(time.Minute), 0.5)
+	addMemory(t, want, monday, 300*mebi)
+	require.NoError(t, want.AddOOMKill(monday, 300*mebi))
+	assert.Equal(t, want, h)
+}
+
+func TestTheErrorSaysWhatIsWrongWithACheckpoint(t *testing.T) {
+	whole := twoWeeks().Checkpoint()
+	content := whole[:len(whole)-checksumBytes]
+	for want, data := range map[string][]byte{
+		"unusable checkpoint: 3 bytes are too few":            whole[:3],
+		"unusable checkpoint: the checksum is wrong":          append([]byte{0}, whole[1:]...),
+		"unusable checkpoint: version 2 is not known, only 1": seal(append([]byte{2}, content[1:]...)),
+		"unusable checkpoint: the content makes no sense":     seal(content[:len(content)-1]),
+	} {
+		_, err := Restore(data)
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestDamagedCheckpointIsAnError(t *testing.T) {
+	whole := twoWeeks().Checkpoint()
+	for length := range whole {
+		_, err := Restore(whole[:length])
+		require.ErrorIs(t, err, ErrCheckpoint, "cut off after %d bytes", length)
+	}
+	for bit := range len(whole) * 8 {
+		damaged := append([]byte(nil), whole...)
+		damaged[bit/8] ^= 1 << (bit % 8)
+		_, err := Restore(damaged)
+		require.ErrorIs(t, err, ErrCheckpoint, "bit %d", bit)
+	}
+	_, err := Restore(append(append([]byte(nil), whole...), 0))
+	require.ErrorIs(t, err, ErrCheckpoint, "a byte too many")
+}
+
+// seal returns the content with a checksum that fits.
+func seal(content []byte) []byte {
+	return binary.LittleEndian.AppendUint64(append([]byte(nil), content...), crc64.Checksum(content, checksums))
+}
+
+func TestContentThatMakesNoSenseIsAnErrorDespiteItsChecksum(t *testing.T) {
+	var (
+		head    = []byte{checkpointVersion, 0x80, 0xa3, 0x05}
+		two     = []byte{2, 0x80, 0xfe, 0xeb, 0xca, 0x06, 60}
+		buckets = append([]byte{1}, make([]byte, bucketBytes-1)...)
+		none    = make([]byte, bucketBytes)
+	)
+	weight := func(w float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(w)) }
+	join := func(parts ...[]byte) []byte {
+		var all []byte
+		for _, part := range parts {
+			all = append(all, part...)
+		}
+		return all
+	}
+	_, err := Restore(seal(join(head, two, buckets, weight(1), []byte{0})))
+	require.NoError(t, err, "what the others are made of")
+
+	for name, content := range map[string][]byte{
+		"nothing":                       {},
+		"unknown version":               join([]byte{2}, head[1:], []byte{0, 0}),
+		"half-life 0":                   {checkpointVersion, 0, 0, 0},
+		"half-life beyond a Duration":   join(binary.AppendUvarint([]byte{checkpointVersion}, math.MaxInt64), []byte{0, 0}),
+		"a number longer than needed":   {checkpointVersion, 0x81, 0x00, 0, 0},
+		"a number without end":          {checkpointVersion, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		"a first sample in 1970":        join(head, []byte{2, 1, 60}, buckets, weight(1), []byte{0}),
+		"a last sample after 9999":      join(head, two[:6], binary.AppendUvarint(nil, maxTime), buckets, weight(1), []byte{0}),
+		"samples without weight":        join(head, two, none, []byte{0}),
+		"a weight that is not a number": join(head, two, buckets, weight(float32(math.NaN())), []byte{0}),
+		"a weight below zero":           join(head, two, buckets, weight(-1), []byte{0}),
+		"a weight of zero":              join(head, two, buckets, weight(0), []byte{0}),
+		"more weight than samples have": join(head, two, buckets, weight(9), []byte{0}),
+		"a weight without end":          join(head, two, buckets, weight(float32(math.Inf(1))), []byte{0}),
+		"fewer weights than buckets":    join(head, two, buckets),
+		"a window after 9999":           join(head, []byte{0}, binary.AppendUvarint(nil, maxWindow+1), []byte{1, 0, 0, 0, 1, 0}),
+		"a window of a negative number": join(head, []byte{0, 5, 0x21, 0, 0, 0, 1, 0, 1, 0}),
+		"no peak in the newest window":  join(head, []byte{0, 100, 2, 0, 0, 0, 1, 0}),
+		"no peak at all":                join(head, []byte{0, 100, 0, 0, 0, 0}),
+		"a peak older than four weeks":  join(head, []byte{0, 100, 1, 0, 0, 0x10, 1, 0, 1, 0}),
+		"a peak beyond the last bucket": join(head, []byte{0, 100, 1, 0, 0, 0}, binary.AppendUvarint(nil, 2e12), []byte{0}),
+		"fewer peaks than windows":      join(head, []byte{0, 100, 3, 0, 0, 0, 1, 0}),
+		"something after the end":       join(head, []byte{0, 0, 0}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Restore(seal(content))
+			require.ErrorIs(t, err, ErrCheckpoint)
+		})
+	}
+}
+
+// FuzzRestore shows that a checkpoint is an error or exactly what was written: bytes of any
+// kind, as they are and with a checksum that fits, never make Restore or what it returns panic,
+// and whatever it accepts is what Checkpoint writes for the same history.
+func FuzzRestore(f *testing.F) {
+	whole := twoWeeks().Checkpoint()
+	f.Add([]byte{})
+	f.Add(whole)
+	f.Add(New(DefaultHalfLife).Checkpoint())
+	f.Add(whole[:len(whole)/2])
+	for _, offset := range []int{0, 1, 4, 7, 12, 14, 36, 40, len(whole) / 2, len(whole) - 20, len(whole) - 9, len(whole) - 1} {
+		for _, mask := range []byte{0x01, 0x80, 0xff} {
+			damaged := append([]byte(nil), whole...)
+			damaged[offset] ^= mask
+			f.Add(damaged)
+		}
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		checkRestore(t, data)
+		checkRestore(t, seal(data))
+		checkRestore(t, seal(data[:max(0, len(data)-checksumBytes)]))
+	})
+}
+
+func checkRestore(t *testing.T, data []byte) {
+	t.Helper()
+	h, err := Restore(data)
+	if err != nil {
+		require.ErrorIs(t, err, ErrCheckpoint)
+		require.Nil(t, h)
+		return
+	}
+	require.Equal(t, data, h.Checkpoint())
+	r := h.Recommend(DefaultPolicy(1))
+	for _, e := range []Estimate{r.CPU, r.Memory} {
+		require.LessOrEqual(t, e.LowerBound, e.Target)
+		require.LessOrEqual(t, e.Target, e.UpperBound)
+		require.LessOrEqual(t, e.UpperBound, int64(1e12+mebi))
+	}
+	require.NoError(t, h.AddCPU(monday, 1))
+	require.NoError(t, h.AddMemory(monday, 1))
+	h.Merge(twoWeeks())
+}

@@ -1,0 +1,258 @@
+package recommender
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// monday is the beginning of a window of memory peaks, and of a half-life of 24 h.
+var monday = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
+
+const day = 24 * time.Hour
+
+func addCPU(t *testing.T, h *History, at time.Time, cores float64) {
+	t.Helper()
+	require.NoError(t, h.AddCPU(at, cores))
+}
+
+func addMemory(t *testing.T, h *History, at time.Time, bytes int64) {
+	t.Helper()
+	require.NoError(t, h.AddMemory(at, bytes))
+}
+
+func TestInvalidSamplesAreRefusedAndChangeNothing(t *testing.T) {
+	h := New(DefaultHalfLife)
+	for _, cores := range []float64{-0.001, math.NaN(), math.Inf(1), math.Inf(-1)} {
+		require.ErrorIs(t, h.AddCPU(monday, cores), ErrInvalidSample, "%v cores", cores)
+	}
+	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		require.ErrorIs(t, h.AddCPU(at, 1), ErrInvalidSample, "%v", at)
+		require.ErrorIs(t, h.AddMemory(at, 1), ErrInvalidSample, "%v", at)
+		require.ErrorIs(t, h.AddOOMKill(at, 1), ErrInvalidSample, "%v", at)
+	}
+	require.ErrorIs(t, h.AddMemory(monday, -1), ErrInvalidSample)
+	require.ErrorIs(t, h.AddOOMKill(monday, -1), ErrInvalidSample)
+	assert.Equal(t, New(DefaultHalfLife), h)
+}
+
+func TestLastSampleIsTheNewestAndNotTheLatestAdded(t *testing.T) {
+	h := New(DefaultHalfLife)
+	assert.True(t, h.LastSample().IsZero())
+	addCPU(t, h, monday.Add(day), 1)
+	addCPU(t, h, monday, 1)
+	assert.Equal(t, monday.Add(day), h.LastSample())
+}
+
+func TestAHalfLifeUnderASecondIsTheDefault(t *testing.T) {
+	assert.Equal(t, DefaultHalfLife, New(0).HalfLife())
+	assert.Equal(t, DefaultHalfLife, New(-time.Hour).HalfLife())
+	assert.Equal(t, 90*time.Second, New(90*time.Second).HalfLife())
+}
+
+// peakOf returns the peak in force of the window that has the time.
+func peakOf(h *History, at time.Time) int64 {
+	p := h.memory.at(int32(at.Unix() / windowLength))
+	return max(p.used, p.needed)
+}
+
+func TestOOMKillNeedsAFifthOr100MiMoreThanWasUsed(t *testing.T) {
+	for name, c := range map[string]struct {
+		peak, request, want int64
+	}{
+		"small, by the request: 300 + 100":            {200 * mebi, 300 * mebi, 400 * mebi},
+		"small, by the peak: 400 + 100":               {400 * mebi, 300 * mebi, 500 * mebi},
+		"no request, no peak: 0 + 100":                {0, 0, 100 * mebi},
+		"500 Mi, where both are the same: 500 + 100":  {0, 500 * mebi, 600 * mebi},
+		"large, by the request: 1000 * 1.2":           {200 * mebi, 1000 * mebi, 1200 * mebi},
+		"large, by the peak: 2000 * 1.2":              {2000 * mebi, 1000 * mebi, 2400 * mebi},
+		"beyond the buckets: 1e12 * 1.2, no overflow": {0, math.MaxInt64, 1.2e12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := New(DefaultHalfLife)
+			addMemory(t, h, monday, c.peak)
+			require.NoError(t, h.AddOOMKill(monday.Add(time.Hour), c.request))
+			assert.Equal(t, c.want, peakOf(h, monday))
+		})
+	}
+}
+
+func TestOOMKillsAgainAndAgainAtOneRequestNeedNoMore(t *testing.T) {
+	h := New(DefaultHalfLife)
+	addMemory(t, h, monday, 290*mebi)
+	for range 10 {
+		require.NoError(t, h.AddOOMKill(monday.Add(time.Hour), 300*mebi))
+	}
+	assert.Equal(t, int64(400*mebi), peakOf(h, monday), "300 + 100, once")
+
+	require.NoError(t, h.AddOOMKill(monday.Add(time.Hour), 400*mebi))
+	assert.Equal(t, int64(500*mebi), peakOf(h, monday), "a kill at a greater request shows a greater need")
+}
+
+func TestOOMKillBeforeAnyMemorySampleGivesARecommendation(t *testing.T) {
+	h := New(DefaultHalfLife)
+	require.NoError(t, h.AddOOMKill(monday, 300*mebi))
+	// 300 Mi + 100 Mi = 419.4 MB is between buckets 23 (414.3) and 24 (445.0); 445.0 * 1.15 =
+	// 511.75 MB = 488.04 Mi.
+	r := h.Recommend(DefaultPolicy(1))
+	assert.Equal(t, int64(489*mebi), r.Memory.Target)
+	assert.Zero(t, r.CPU, "nothing is known of the CPU")
+}
+
+func TestOnlyTheHighestOfAWindowCounts(t *testing.T) {
+	h := New(DefaultHalfLife)
+	addMemory(t, h, monday, 300*mebi)
+	addMemory(t, h, monday.Add(day-time.Second), 600*mebi)
+	addMemory(t, h, monday.Add(time.Hour), 500*mebi)
+	var want histogram
+	want.add(memoryScale.bucket(600*mebi), 1)
+	assert.Equal(t, want, h.memory.histogram(windowLength))
+
+	addMemory(t, h, monday.Add(day), 100*mebi)
+	want = histogram{}
+	want.add(memoryScale.bucket(600*mebi), 0.5)
+	want.add(memoryScale.bucket(100*mebi), 1)
+	assert.Equal(t, want, h.memory.histogram(windowLength), "the next window has a peak of its own")
+}
+
+func TestPeaksOlderThanFourWeeksAreForgottenInAnyOrder(t *testing.T) {
+	older, old, kept, newest := monday.Add(-day), monday, monday.Add(day), monday.Add(windowCount*day)
+	for name, order := range map[string][]time.Time{
+		"oldest first": {older, old, kept, newest}, "newest first": {newest, kept, old, older}, "oldest last": {kept, newest, old, older},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := New(7 * day)
+			for _, at := range order {
+				addMemory(t, h, at, at.Unix()/windowLength*mebi)
+			}
+			var want histogram
+			want.add(memoryScale.bucket(float64(newest.Unix()/windowLength*mebi)), 1)
+			want[memoryScale.bucket(float64(kept.Unix()/windowLength*mebi))] += float32(math.Exp2(-27. / 7))
+			assert.Equal(t, want, h.memory.histogram(h.halfLife))
+
+			restored, err := Restore(h.Checkpoint())
+			require.NoError(t, err)
+			assert.Equal(t, want, restored.memory.histogram(h.halfLife))
+		})
+	}
+}
+
+func TestAnOOMKillRaisesTheTargetAfterWeeksOfLittleUpToAHalfLifeOfSixDays(t *testing.T) {
+	for _, halfLife := range []time.Duration{time.Hour, day, 6 * day} {
+		h := New(halfLife)
+		for window := range windowCount {
+			addMemory(t, h, monday.Add(time.Duration(window)*day), 300*mebi)
+		}
+		assert.Equal(t, int64(363*mebi), h.Recommend(noLimits()).Memory.Target)
+		require.NoError(t, h.AddOOMKill(monday.Add((windowCount-1)*day), 363*mebi))
+		assert.Greater(t, h.Recommend(noLimits()).Memory.Target, int64(463*mebi), "half-life %v", halfLife)
+	}
+}
+
+// At the default half-life the newest window weighs 1, and all before it 1 - 2^-27 together.
+func TestTheNewestWindowOutweighsAllOthersTogether(t *testing.T) {
+	h := New(DefaultHalfLife)
+	for window := range windowCount - 1 {
+		addMemory(t, h, monday.Add(time.Duration(window)*day), 300*mebi)
+	}
+	addMemory(t, h, monday.Add((windowCount-1)*day), 600*mebi)
+	addCPU(t, h, monday, 1)
+	addCPU(t, h, monday.Add(day), 1)
+	// The median is 664.388 MB * 1.15 = 728.651 Mi; confidence 2/1440, so times 0.338021.
+	assert.Equal(t, int64(247*mebi), h.Recommend(noLimits()).Memory.LowerBound)
+}
+
+func TestSamplesOlderThan32HalfLivesAreForgotten(t *testing.T) {
+	forgotten, kept := cpuScale.bucket(100), cpuScale.bucket(500)
+	for name, order := range map[string][]time.Duration{"oldest first": {0, 2 * day, 34 * day}, "newest first": {34 * day, 2 * day, 0}} {
+		h := New(day)
+		for _, after := range order {
+			addCPU(t, h, monday.Add(after), map[time.Duration]float64{0: 0.1, 2 * day: 0.5, 34 * day: 1}[after])
+		}
+		assert.Zero(t, h.cpu[forgotten], name)
+		assert.InDelta(t, math.Exp2(-32), h.cpu[kept], 0, name)
+	}
+}
+
+func TestChangingTheHalfLifeKeepsPastWeightsAndAgesFutureOnes(t *testing.T) {
+	h := New(day)
+	addCPU(t, h, monday, 0.1)          // Weighs half of the next.
+	addCPU(t, h, monday.Add(day), 0.5) // Newest: weighs 1.
+	h.SetHalfLife(2 * day)
+	addCPU(t, h, monday.Add(3*day), 1) // Two days on: all before lose half, by the new half-life.
+
+	low, middle, high := h.cpu[cpuScale.bucket(100)], h.cpu[cpuScale.bucket(500)], h.cpu[cpuScale.bucket(1000)]
+	assert.InEpsilon(t, 0.5, middle/high, 1e-6)
+	assert.InEpsilon(t, 0.5, low/middle, 1e-6)
+	assert.Equal(t, 2*day, h.HalfLife())
+}
+
+func TestWeightsStayFiniteAfterYears(t *testing.T) {
+	for _, halfLife := range []time.Duration{time.Minute, time.Hour, day, 7 * day, 10000 * day} {
+		h := New(halfLife)
+		for hour := range 3 * 365 * 24 {
+			addCPU(t, h, monday.Add(time.Duration(hour)*time.Hour), 0.12)
+			addMemory(t, h, monday.Add(time.Duration(hour)*time.Hour), 300*mebi)
+		}
+		r := h.Recommend(DefaultPolicy(1))
+		assert.Equal(t, int64(145), r.CPU.Target, "half-life %v", halfLife)
+		assert.Equal(t, int64(363*mebi), r.Memory.Target, "half-life %v", halfLife)
+	}
+}
+
+func TestASampleAfterYearsOfSilenceForgetsWhatWasBefore(t *testing.T) {
+	h := New(day)
+	addCPU(t, h, monday, 8)
+	addMemory(t, h, monday, 8<<30)
+	addCPU(t, h, monday.AddDate(5, 0, 0), 0.12)
+	addMemory(t, h, monday.AddDate(5, 0, 0), 300*mebi)
+	r := h.Recommend(DefaultPolicy(1))
+	assert.Equal(t, int64(145), r.CPU.Target)
+	assert.Equal(t, int64(363*mebi), r.Memory.Target)
+}
+
+func TestMergeTakesTheGreaterPeakAndTheGreaterNeed(t *testing.T) {
+	for name, swap := range map[string]bool{"the greater into the lesser": false, "the lesser into the greater": true} {
+		lesser, greater := New(day), New(day)
+		addMemory(t, lesser, monday, 300*mebi)
+		require.NoError(t, lesser.AddOOMKill(monday, 300*mebi))
+		addMemory(t, greater, monday, 1000*mebi)
+		require.NoError(t, greater.AddOOMKill(monday, 300*mebi))
+		if swap {
+			lesser, greater = greater, lesser
+		}
+		lesser.Merge(greater)
+		p := lesser.memory.at(int32(monday.Unix() / windowLength))
+		assert.Equal(t, int64(1000*mebi), p.used, name)
+		assert.Equal(t, int64(1200*mebi), p.needed, name)
+	}
+}
+
+func TestMergeOfAnotherHalfLifeKeepsTheWeightsThatItsSamplesHave(t *testing.T) {
+	h, other := New(day), New(2*day)
+	addCPU(t, h, monday.Add(3*day), 1)
+	addCPU(t, other, monday, 0.1) // At a half-life of two days it weighs half of the next.
+	addCPU(t, other, monday.Add(2*day), 0.5)
+	h.Merge(other)
+
+	low, middle, high := h.cpu[cpuScale.bucket(100)], h.cpu[cpuScale.bucket(500)], h.cpu[cpuScale.bucket(1000)]
+	assert.InEpsilon(t, 0.5, low/middle, 1e-6)
+	assert.InEpsilon(t, 0.5, middle/high, 1e-6, "a day later, at a half-life of a day")
+	assert.Equal(t, 2*day, other.HalfLife(), "the merged history is unchanged")
+}
+
+func TestMergeWithAnEmptyHistoryChangesNothing(t *testing.T) {
+	h := New(day)
+	addCPU(t, h, monday, 0.12)
+	addMemory(t, h, monday, 300*mebi)
+	want := *h
+	h.Merge(New(time.Hour))
+	assert.Equal(t, want, *h)
+
+	empty := New(day)
+	empty.Merge(h)
+	assert.Equal(t, want, *empty)
+}
