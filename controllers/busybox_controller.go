@@ -19,7 +19,7 @@ import (
 // +kubebuilder:rbac:groups=example.com,resources=busyboxes/status,verbs=patch
 // +kubebuilder:rbac:groups=example.com,resources=busyboxes/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list;watch;create;patch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
 
 // BusyboxReconciler keeps, for each Busybox, the Deployment of its name.
 type BusyboxReconciler struct {
