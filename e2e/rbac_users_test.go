@@ -1,0 +1,86 @@
+package e2e_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func requireForbidden(t *testing.T, err error, what string) {
+	t.Helper()
+	require.True(t, apierrors.IsForbidden(err), "%s: %v", what, err)
+}
+
+// everyKind returns one object of each of Upright's kinds.
+func everyKind(namespace, name string) []client.Object {
+	all := []client.Object{newScaler(namespace, name, "some-deployment")}
+	for _, k := range kinds {
+		all = append(all, k.newOwner(namespace, name+"-"+k.resource, 1))
+	}
+	return all
+}
+
+func TestEditorsCreateScaleAndDeleteButDoNotWriteStatus(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	editor := accountBoundTo(t, namespace, "editor", clusterRole("edit"))
+
+	for _, obj := range everyKind(namespace, "mine") {
+		kind := obj.DeepCopyObject()
+		// The cluster's own role is aggregated soon after Upright's is installed.
+		eventually(t, func(c *assert.CollectT) {
+			require.NoError(c, client.IgnoreAlreadyExists(editor.Create(t.Context(), obj)), "create %T", kind)
+		})
+		before, ok := obj.DeepCopyObject().(client.Object)
+		require.True(t, ok)
+		obj.SetLabels(map[string]string{"changed": "yes"})
+		require.NoError(t, editor.Patch(t.Context(), obj, client.MergeFrom(before)), "change %T", kind)
+		requireForbidden(t, editor.Status().Patch(t.Context(), obj, client.RawPatch("application/merge-patch+json",
+			[]byte(`{"status": {"conditions": []}}`))), "write a status")
+		requireForbidden(t, editor.Status().Update(t.Context(), obj), "write a status")
+	}
+	for _, k := range kinds {
+		owner := k.newOwner(namespace, "mine-"+k.resource, 1)
+		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 2}}
+		require.NoError(t, editor.SubResource("scale").Update(t.Context(), owner, client.WithSubResourceBody(scale)), k.resource)
+		becomesReady(t, owner)
+		assert.Equal(t, int32(2), *deploymentOf(t, namespace, "mine-"+k.resource).Spec.Replicas)
+	}
+	for _, obj := range everyKind(namespace, "mine") {
+		require.NoError(t, editor.Delete(t.Context(), obj), "delete %T", obj)
+	}
+}
+
+func TestViewersReadAndWriteNothing(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	viewer := accountBoundTo(t, namespace, "viewer", clusterRole("view"))
+
+	for _, obj := range everyKind(namespace, "theirs") {
+		create(t, obj)
+		eventually(t, func(c *assert.CollectT) {
+			require.NoError(c, viewer.Get(t.Context(), client.ObjectKeyFromObject(obj), obj), "read %T", obj)
+		})
+		requireForbidden(t, viewer.Update(t.Context(), obj), "change")
+		requireForbidden(t, viewer.Status().Update(t.Context(), obj), "write a status")
+		requireForbidden(t, viewer.Delete(t.Context(), obj), "delete")
+	}
+	for _, obj := range everyKind(namespace, "another") {
+		requireForbidden(t, viewer.Create(t.Context(), obj), "create")
+	}
+	for _, k := range kinds {
+		owner := k.newOwner(namespace, "theirs-"+k.resource, 1)
+		scale := &autoscalingv1.Scale{}
+		require.NoError(t, viewer.SubResource("scale").Get(t.Context(), owner, scale), "read the scale of %s", k.resource)
+		requireForbidden(t, viewer.SubResource("scale").Update(t.Context(), owner, client.WithSubResourceBody(scale)), "scale")
+	}
+}
+
+func clusterRole(name string) rbacv1.RoleRef {
+	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+}
