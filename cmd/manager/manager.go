@@ -7,9 +7,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -31,12 +33,18 @@ import (
 // leaderElectionID is the name of the Lease.
 const leaderElectionID = "upright-manager"
 
+// reachTimeout is how long the API server may take for its first answer.
+const reachTimeout = 10 * time.Second
+
 // newManager returns a manager with every controller, ready to start.
 func newManager(ctx context.Context, s *settings) (ctrl.Manager, error) {
 	klog.SetLogger(ctrl.Log.WithName("client-go"))
 	kubeConfig, err := loadConfig(s.kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("load the kubeconfig: %w", err)
+	}
+	if err := checkReachable(ctx, kubeConfig); err != nil {
+		return nil, explain(kubeConfig, err)
 	}
 	mgr, err := ctrl.NewManager(kubeConfig, managerOptions(s))
 	if err != nil {
@@ -101,6 +109,21 @@ func managerOptions(s *settings) ctrl.Options {
 	}
 }
 
+// checkReachable returns an error where the API server does not answer in time. The manager's
+// own requests wait for an answer as long as it takes.
+func checkReachable(ctx context.Context, kubeConfig *rest.Config) error {
+	impatient := rest.CopyConfig(kubeConfig)
+	impatient.Timeout = reachTimeout
+	api, err := discovery.NewDiscoveryClientForConfig(impatient)
+	if err != nil {
+		return fmt.Errorf("create a client: %w", err)
+	}
+	if _, err := api.ServerVersionWithContext(ctx); err != nil {
+		return fmt.Errorf("ask the API server for its version: %w", err)
+	}
+	return nil
+}
+
 // checkKinds returns an error that names the kinds which the API server does not serve.
 func checkKinds(mapper meta.RESTMapper) error {
 	var missing []string
@@ -127,8 +150,13 @@ func checkKinds(mapper meta.RESTMapper) error {
 
 // explain says which API server could not be reached, where that is what went wrong.
 func explain(kubeConfig *rest.Config, err error) error {
-	if unreachable, ok := errors.AsType[*url.Error](err); ok {
+	unreachable, ok := errors.AsType[*url.Error](err)
+	switch {
+	case !ok:
+		return err
+	case unreachable.Timeout():
+		return fmt.Errorf("cannot reach the API server at %s: it does not answer (%w)", kubeConfig.Host, unreachable.Err)
+	default:
 		return fmt.Errorf("cannot reach the API server at %s: %w", kubeConfig.Host, unreachable.Err)
 	}
-	return err
 }
