@@ -74,7 +74,8 @@ func assertGivesUp(t *testing.T, says []string, args ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary, args...)
+	ports := []string{"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=0"}
+	cmd := exec.CommandContext(ctx, binary, append(ports, args...)...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	err := cmd.Run()
