@@ -19,7 +19,7 @@ PASS
 ok  	example.com/upright/controllers	12.3s
 ?   	example.com/upright/apis	[no test files]
 pkg: example.com/upright/e2e/bench
-BenchmarkOther-2   	       1	      12.5 things
+BenchmarkOther-2   	       1	      2500 ns/op	      12.5 things
 PASS
 ok  	example.com/upright/e2e/bench	2.0s
 `
@@ -67,13 +67,16 @@ func TestBenchmarkWithoutARowOfItsOwnIsShown(t *testing.T) {
 	out, _, err := table(t, goodRun)
 	require.NoError(t, err)
 
+	assert.Equal(t, strings.Fields("- 2.5 µs - - -"), row(t, out, "Other, sec/op"))
 	assert.Equal(t, strings.Fields("- 12.5 - - -"), row(t, out, "Other, things"))
 }
 
 func TestShortFormIsSaidToBeOne(t *testing.T) {
-	out, _, err := table(t, "BenchmarkOwners/objects=10-2 1 2.5 writes/object\n")
+	out, _, err := table(t, "BenchmarkOwners/objects=10-2 1 2.5 max-writes/object 3.5 writes/object\n")
 	require.NoError(t, err)
 
+	assert.Equal(t, strings.Fields("10 2.5 at most 3 yes -"), row(t, out, "  the most for any one object"))
+	assert.Contains(t, out, "  NO (short)  ")
 	assert.Contains(t, out, "This is a short form")
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -110,6 +111,18 @@ var measures = []measure{
 		label:  "  cached whole, for comparison",
 		format: size, objects: 10_000,
 	},
+}
+
+// formatOf returns how to write a figure of a unit that testing reports.
+func formatOf(unit string) func(float64) string {
+	switch {
+	case unit == "sec/op":
+		return seconds
+	case strings.HasPrefix(unit, "B/"):
+		return size
+	default:
+		return number
+	}
 }
 
 func number(figure float64) string { return strconv.FormatFloat(round(figure), 'f', -1, 64) }

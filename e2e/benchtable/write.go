@@ -26,7 +26,7 @@ func write(out io.Writer, r *results) error {
 		objects := r.objects[m.key]
 		short = short || objects < m.objects
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.label, countOf(objects), m.format(figure),
-			aimOf(m), verdict(m, figure), orNone(m.peer))
+			aimOf(m), verdict(m, figure, objects), orNone(m.peer))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
@@ -50,7 +50,7 @@ func rows(r *results) []measure {
 	}
 	for _, k := range r.order {
 		if !slices.ContainsFunc(measures, func(m measure) bool { return m.benchmark == k.benchmark }) {
-			found = append(found, measure{key: k, label: k.benchmark + ", " + k.unit, format: number})
+			found = append(found, measure{key: k, label: k.benchmark + ", " + k.unit, format: formatOf(k.unit)})
 		}
 	}
 	return found
@@ -67,12 +67,14 @@ func aimOf(m measure) string {
 	}
 }
 
-func verdict(m measure, figure float64) string {
+func verdict(m measure, figure float64, objects int) string {
 	switch {
 	case m.aim == nil:
 		return none
 	case figure <= *m.aim:
 		return "yes"
+	case objects < m.objects:
+		return "NO (short)"
 	default:
 		return "NO"
 	}
