@@ -3,10 +3,12 @@ package controllers
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/testr"
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -51,7 +53,7 @@ func startManager(t *testing.T, namespace string, change ...func(*ctrl.Options, 
 	restConfig := rest.CopyConfig(env.Config)
 	options := ctrl.Options{
 		Scheme:     apis.NewScheme(),
-		Logger:     testr.New(t),
+		Logger:     newLogger(t),
 		Cache:      CacheOptions([]string{namespace}),
 		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -77,6 +79,28 @@ func startManager(t *testing.T, namespace string, change ...func(*ctrl.Options, 
 	}
 	t.Cleanup(stop)
 	return &manager{metrics: registry, stop: stop}
+}
+
+// newLogger returns a logger into the test's log that falls silent when the test ends: what a
+// manager has started to record events outlives it.
+func newLogger(t *testing.T) logr.Logger {
+	t.Helper()
+	var (
+		mu    sync.Mutex
+		ended bool
+	)
+	t.Cleanup(func() {
+		mu.Lock()
+		defer mu.Unlock()
+		ended = true
+	})
+	return funcr.New(func(prefix, line string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended {
+			t.Log(prefix, line)
+		}
+	}, funcr.Options{})
 }
 
 // create creates an object and returns it as it then is.
