@@ -113,8 +113,8 @@ func TestSelectorsMatchTheirOwnPodsAndNoOther(t *testing.T) {
 	pods := map[string]labels.Set{
 		// A Helm chart's usual labels, for releases named like ours.
 		"Helm release of memcached": {"app.kubernetes.io/name": "memcached", "app.kubernetes.io/instance": "one", "app.kubernetes.io/managed-by": "Helm"},
-		"Helm's pods of busybox":    {"app.kubernetes.io/name": "busybox", "app.kubernetes.io/instance": "one"},
-		"Helm's pods of nginx":      {"app.kubernetes.io/name": "nginx", "app.kubernetes.io/instance": "one"},
+		"Helm release of busybox":   {"app.kubernetes.io/name": "busybox", "app.kubernetes.io/instance": "one"},
+		"Helm release of nginx":     {"app.kubernetes.io/name": "nginx", "app.kubernetes.io/instance": "one"},
 		"pods without labels":       {},
 	}
 	selectors := map[string]labels.Selector{}
@@ -126,6 +126,12 @@ func TestSelectorsMatchTheirOwnPodsAndNoOther(t *testing.T) {
 			selectors[kind.name+" "+name] = selector
 			pods[kind.name+" "+name] = d.Spec.Template.Labels
 		}
+	}
+	// What a Helm release's own Deployments and Services select by, for releases named like ours.
+	for _, app := range []string{"busybox", "memcached", "nginx"} {
+		selectors["Helm release of "+app] = labels.SelectorFromSet(labels.Set{
+			"app.kubernetes.io/name": app, "app.kubernetes.io/instance": "one",
+		})
 	}
 	for owner, selector := range selectors {
 		for of, set := range pods {

@@ -192,3 +192,24 @@ func TestOwnersOfOneNameAndNamespaceDoNotFight(t *testing.T) {
 	assert.Equal(t, before, refresh(t, d))
 	busybox.is(t, first, metav1.ConditionTrue, "AsExpected")
 }
+
+func TestOwnersTakeTheNameThatAnObjectOfAnotherKindFrees(t *testing.T) {
+	t.Parallel()
+	for i, kind := range ownerKinds {
+		other := ownerKinds[(i+1)%len(ownerKinds)]
+		t.Run(kind.name+" after "+other.name, func(t *testing.T) {
+			t.Parallel()
+			namespace := env.Namespace(t)
+			startManager(t, namespace)
+			former := other.bringUp(t, namespace, "box")
+			obj := create(t, kind.newObject(namespace, "box"))
+			kind.is(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
+			d := deployment(t, namespace, "box")
+			require.NoError(t, env.Client.Delete(t.Context(), former))
+			require.NoError(t, env.Client.Delete(t.Context(), d)) // As the garbage collector does.
+			require.EventuallyWithT(t, func(c *assert.CollectT) {
+				assert.True(c, metav1.IsControlledBy(refresh(c, d), obj))
+			}, soon, often)
+		})
+	}
+}
