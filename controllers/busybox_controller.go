@@ -3,12 +3,10 @@ package controllers
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
@@ -55,14 +53,7 @@ func busyboxDeployment(busybox *examplev1alpha1.Busybox) *appsv1ac.DeploymentApp
 	}, busybox, examplev1alpha1.GroupVersion.WithKind("Busybox"))
 }
 
-func (r *BusyboxReconciler) setup(mgr ctrl.Manager, shared shared) error {
-	named := mappers.DeploymentToBusyboxes(mgr.GetCache(), shared.mapFailures)
-	return ctrl.NewControllerManagedBy(mgr).
-		For(&examplev1alpha1.Busybox{}).
-		Owns(&appsv1.Deployment{}).
-		// Whichever of the two caches hears later that a name is free, a pass comes after it.
-		Watches(newDeploymentMetadata(), named, builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
-		Watches(&appsv1.Deployment{}, named, builder.WithPredicates(controllerChanged())).
-		WithOptions(shared.controllerOptions()).
-		Complete(r)
+func (r *BusyboxReconciler) setup(mgr ctrl.Manager, with shared) error {
+	named := mappers.DeploymentToBusyboxes(mgr.GetCache(), with.mapFailures)
+	return setupOwner(mgr, with, &examplev1alpha1.Busybox{}, named, r)
 }

@@ -11,7 +11,6 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
@@ -93,14 +92,7 @@ func fooDeployment(foo *examplev1alpha1.Foo) *appsv1ac.DeploymentApplyConfigurat
 	}, foo, examplev1alpha1.GroupVersion.WithKind("Foo"))
 }
 
-func (r *FooReconciler) setup(mgr ctrl.Manager, shared shared) error {
-	named := mappers.DeploymentToFoos(mgr.GetCache(), shared.mapFailures)
-	return ctrl.NewControllerManagedBy(mgr).
-		For(&examplev1alpha1.Foo{}).
-		Owns(&appsv1.Deployment{}).
-		// Whichever of the two caches hears later that a name is free, a pass comes after it.
-		Watches(newDeploymentMetadata(), named, builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
-		Watches(&appsv1.Deployment{}, named, builder.WithPredicates(controllerChanged())).
-		WithOptions(shared.controllerOptions()).
-		Complete(r)
+func (r *FooReconciler) setup(mgr ctrl.Manager, with shared) error {
+	named := mappers.DeploymentToFoos(mgr.GetCache(), with.mapFailures)
+	return setupOwner(mgr, with, &examplev1alpha1.Foo{}, named, r)
 }

@@ -3,12 +3,10 @@ package controllers
 import (
 	"context"
 
-	appsv1 "k8s.io/api/apps/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
@@ -59,14 +57,7 @@ func memcachedDeployment(memcached *cachev1alpha1.Memcached) *appsv1ac.Deploymen
 	}, memcached, cachev1alpha1.GroupVersion.WithKind("Memcached"))
 }
 
-func (r *MemcachedReconciler) setup(mgr ctrl.Manager, shared shared) error {
-	named := mappers.DeploymentToMemcacheds(mgr.GetCache(), shared.mapFailures)
-	return ctrl.NewControllerManagedBy(mgr).
-		For(&cachev1alpha1.Memcached{}).
-		Owns(&appsv1.Deployment{}).
-		// Whichever of the two caches hears later that a name is free, a pass comes after it.
-		Watches(newDeploymentMetadata(), named, builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
-		Watches(&appsv1.Deployment{}, named, builder.WithPredicates(controllerChanged())).
-		WithOptions(shared.controllerOptions()).
-		Complete(r)
+func (r *MemcachedReconciler) setup(mgr ctrl.Manager, with shared) error {
+	named := mappers.DeploymentToMemcacheds(mgr.GetCache(), with.mapFailures)
+	return setupOwner(mgr, with, &cachev1alpha1.Memcached{}, named, r)
 }

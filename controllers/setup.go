@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"example.com/upright/indexers"
@@ -89,6 +92,21 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		}
 	}
 	return nil
+}
+
+// setupOwner adds the controller of a kind that owns Deployments. Named maps a Deployment to
+// the objects that want its name.
+func setupOwner(
+	mgr ctrl.Manager, with shared, kind client.Object, named handler.EventHandler, reconciler reconcile.Reconciler,
+) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		For(kind).
+		Owns(&appsv1.Deployment{}).
+		// Whichever of the two caches hears later that a name is free, a pass comes after it.
+		Watches(newDeploymentMetadata(), named, builder.OnlyMetadata, builder.WithPredicates(controllerChanged())).
+		Watches(&appsv1.Deployment{}, named, builder.WithPredicates(controllerChanged())).
+		WithOptions(with.controllerOptions()).
+		Complete(reconciler)
 }
 
 func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {

@@ -132,13 +132,13 @@ func (r *VerticalScalerReconciler) tellTransition(
 	r.recorder.Eventf(scaler, nil, eventType, after.Reason, "FindTarget", "%s", after.Message)
 }
 
-func (r *VerticalScalerReconciler) setup(mgr ctrl.Manager, shared shared) error {
+func (r *VerticalScalerReconciler) setup(mgr ctrl.Manager, with shared) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&autoscalingv1beta1.VerticalScaler{}).
-		Watches(newDeploymentMetadata(), mappers.DeploymentToVerticalScalers(mgr.GetCache(), shared.mapFailures),
+		Watches(newDeploymentMetadata(), mappers.DeploymentToVerticalScalers(mgr.GetCache(), with.mapFailures),
 			builder.OnlyMetadata).
-		Watches(&autoscalingv1beta1.VerticalScaler{}, mappers.VerticalScalerToSiblings(mgr.GetCache(), shared.mapFailures),
+		Watches(&autoscalingv1beta1.VerticalScaler{}, mappers.VerticalScalerToSiblings(mgr.GetCache(), with.mapFailures),
 			builder.WithPredicates(claimChanged())).
-		WithOptions(shared.controllerOptions()).
+		WithOptions(with.controllerOptions()).
 		Complete(r)
 }
