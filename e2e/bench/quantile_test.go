@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// quantile returns the upper edge of the bucket that holds the quantile of a
-// native histogram of durations.
+// quantile returns the quantile of a native histogram of durations. Within the
+// bucket that holds it, it is where it would be if their logarithms were spread evenly.
 func quantile(h *dto.Histogram, q float64) float64 {
 	rank := q * float64(h.GetSampleCount())
 	seen := float64(h.GetZeroCount())
@@ -28,9 +28,10 @@ func quantile(h *dto.Histogram, q float64) float64 {
 		for range span.GetLength() {
 			count += deltas[0]
 			deltas = deltas[1:]
-			if seen += float64(count); seen >= rank {
-				return math.Pow(growth, float64(bucket))
+			if seen+float64(count) >= rank {
+				return math.Pow(growth, float64(bucket-1)+(rank-seen)/float64(count))
 			}
+			seen += float64(count)
 			bucket++
 		}
 	}
