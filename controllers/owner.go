@@ -148,7 +148,7 @@ func retryable(err error) error {
 	switch {
 	case rollout.IsNameTaken(err):
 		return nil
-	case apierrors.IsInvalid(err):
+	case rollout.IsRefused(err):
 		return reconcile.TerminalError(err)
 	default:
 		return err

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -52,7 +53,8 @@ func onStatus(refuse func(context.Context) error) interceptor.Funcs {
 	}
 }
 
-var errInvalid = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "box", nil)
+var errInvalid = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "box",
+	field.ErrorList{field.Required(field.NewPath("spec", "template"), "a Deployment has pods")})
 
 // TestOwnersTryAgainWhatAQuotaRefuses has the API server itself refuse the Deployment.
 func TestOwnersTryAgainWhatAQuotaRefuses(t *testing.T) {

@@ -2,6 +2,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -39,6 +40,19 @@ func (e *NameTakenError) Error() string {
 func IsNameTaken(err error) bool {
 	_, taken := asNameTaken(err)
 	return taken
+}
+
+// IsRefused reports whether err says that the API server finds a field invalid, so that only
+// another spec helps. A policy that refuses a Deployment also says Invalid, of no field, and
+// may be lifted.
+func IsRefused(err error) bool {
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	if !is || !apierrors.IsInvalid(status) || status.ErrStatus.Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
+		return cause.Field != ""
+	})
 }
 
 // Observation is what a pass over an owner found.
@@ -129,7 +143,7 @@ func judgeError(err error) verdict {
 	switch {
 	case isTaken:
 		return verdict{degraded: true, reason: examplev1alpha1.ReasonDeploymentNameTaken, message: taken.Error()}
-	case apierrors.IsInvalid(err):
+	case IsRefused(err):
 		return verdict{degraded: true, reason: examplev1alpha1.ReasonDeploymentRefused,
 			message: "The API server refuses the Deployment; change the spec: " + err.Error()}
 	default:

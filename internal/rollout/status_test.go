@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 )
@@ -108,7 +109,8 @@ func TestStatusSaysWhatTheDeploymentIs(t *testing.T) {
 	ready := says{ready: true, reason: "AsExpected", progress: "RolloutComplete", message: "All replicas are up to date and available."}
 	unavailable := says{reason: "ReplicasUnavailable", progress: "RolloutComplete", degraded: true, message: "kubectl describe pods"}
 	refusedPods := says{reason: "PodsRefused", progress: "PodsRefused", degraded: true, message: "kubectl describe replicasets"}
-	invalid := apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "box", nil)
+	invalid := apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "box",
+		field.ErrorList{field.Required(field.NewPath("spec", "template"), "a Deployment has pods")})
 	var fresh examplev1alpha1.DeploymentStatus
 
 	for name, test := range map[string]struct {
