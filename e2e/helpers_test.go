@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What is waited for happens soon, on a machine that has other work too; it is looked for often.
+// What is waited for happens soon, on a machine that has other work too; it is looked for
+// often. The garbage collector takes up to half a minute to hear of a kind that is new.
 const (
 	soon  = time.Minute
 	often = 50 * time.Millisecond
