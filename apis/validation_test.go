@@ -73,6 +73,7 @@ func TestMemcachedRefusesABadSpecAndSaysWhatToDo(t *testing.T) {
 	check(t, "Memcached", append(resourceRules(""),
 		rule{"size is at least 1", "{size: 1}", "{size: 0}", "size must be 1, 2 or 3"},
 		rule{"size is at most 3", "{size: 3}", "{size: 4}", "size must be 1, 2 or 3"},
+		rule{"image is not empty", "{image: a}", "{image: ''}", "image must be an image reference without spaces"},
 		rule{"image has no spaces", "{image: 'memcached:1.6.26-alpine3.19'}", "{image: ' memcached'}",
 			"image must be an image reference without spaces, such as memcached:1.6.26-alpine3.19"},
 		rule{"image is not endless", "{image: " + strings.Repeat("a", 1024) + "}", "{image: " + strings.Repeat("a", 1025) + "}",

@@ -81,6 +81,8 @@ func (s *settings) check(rest []string) error {
 		return fmt.Errorf("unexpected argument %q: see --help", rest[0])
 	case s.concurrency < 1:
 		return fmt.Errorf("invalid value %d for flag -concurrency: it must be at least 1", s.concurrency)
+	case s.logLevel > zapcore.ErrorLevel:
+		return fmt.Errorf("invalid value %q for flag -log-level: it must be debug, info, warn or error", s.logLevel)
 	case !slices.Contains([]string{"json", "console"}, s.logFormat):
 		return fmt.Errorf("invalid value %q for flag -log-format: it must be json or console", s.logFormat)
 	default:

@@ -42,6 +42,7 @@ func TestABadFlagIsRefusedInOneLine(t *testing.T) {
 		"--concurrency=many":   `invalid value "many" for flag -concurrency`,
 		"--concurrency=0":      "invalid value 0 for flag -concurrency: it must be at least 1",
 		"--log-level=loud":     `invalid value "loud" for flag -log-level`,
+		"--log-level=fatal":    `invalid value "fatal" for flag -log-level: it must be debug, info, warn or error`,
 		"--log-format=xml":     `invalid value "xml" for flag -log-format: it must be json or console`,
 		"--leader-elect=maybe": `invalid boolean value "maybe" for -leader-elect`,
 		"--namespaces=a,B":     `"B" is not the name of a namespace`,
