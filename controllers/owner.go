@@ -56,6 +56,9 @@ func (o *deploymentOwner) keep(
 	desired *appsv1ac.DeploymentApplyConfiguration,
 ) (examplev1alpha1.DeploymentStatus, ctrl.Result, error) {
 	deployment, done, err := o.ensure(ctx, owner, desired)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return previous, ctrl.Result{}, nil // The owner is about to be deleted with its namespace.
+	}
 	if done == updated || done == created && o.tellCreated {
 		o.tellSynced(owner, deployment)
 	}

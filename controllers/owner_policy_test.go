@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
 // TestOwnersTryAgainWhatAPolicyRefuses shows that the refusal of an admission policy, which
@@ -59,4 +60,23 @@ func refuseDeployments(t *testing.T, namespace string) client.Object {
 		assert.ErrorContains(c, env.Client.Apply(t.Context(), probe, client.FieldOwner("probe"), client.DryRunAll), "not today")
 	}, soon, often)
 	return policy
+}
+
+// TestOwnersLeaveANamespaceThatIsBeingDeletedInPeace shows that nothing is written or tried
+// again there. (Without a namespace controller, as here, the namespace is never gone.)
+func TestOwnersLeaveANamespaceThatIsBeingDeletedInPeace(t *testing.T) {
+	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
+		obj := create(t, kind.newObject(namespace, "box"))
+		require.NoError(t, env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+		passes := kind.passesOver(obj, likeCached(t, interceptor.Funcs{}))
+		require.EventuallyWithT(t, func(c *assert.CollectT) {
+			probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}
+			assert.ErrorContains(c, env.Client.Create(t.Context(), probe, client.DryRunAll), "being terminated")
+		}, soon, often)
+
+		_, err := passes.pass()
+		require.NoError(t, err)
+		assertCondition(t, kind.status(refresh(t, obj)).Conditions, "Ready", metav1.ConditionUnknown, "Pending")
+		assert.Empty(t, passes.events())
+	})
 }
