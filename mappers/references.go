@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,7 +24,7 @@ func (r references) requests(ctx context.Context, deployment types.NamespacedNam
 	list := r.newList()
 	if err := r.reader.List(ctx, list,
 		client.InNamespace(deployment.Namespace),
-		client.MatchingFields{r.field: deployment.Name},
+		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(r.field, deployment.Name)},
 		client.UnsafeDisableDeepCopy, // Only names are read.
 	); err != nil {
 		return nil, fmt.Errorf("list by %s: %w", r.field, err)
