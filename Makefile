@@ -18,7 +18,8 @@ RACE := $(if $(shell command -v $$(go env CC)),-race)
 PARALLEL := -p $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 3 ? cores / 2 : 1)))
 # Which would hold for compiling too, so that what the tests import is compiled first.
 TEST_IMPORTS := go list -test -deps -f '{{if not (or .ForTest .Standard (eq .Name "main"))}}{{.ImportPath}}{{end}}' ./...
-BENCH_FLAGS := -run '^$$' -bench . -benchmem -timeout 60m $(PARALLEL)
+# One benchmark at a time, so that none disturbs another.
+BENCH_FLAGS := -run '^$$' -bench . -benchmem -timeout 60m -p 1
 
 ##@ Run
 
