@@ -16,8 +16,9 @@ export KUBEBUILDER_ASSETS := $(CURDIR)/$(TOOLS)
 RACE := $(if $(shell command -v $$(go env CC)),-race)
 # A package's tests start a control plane of their own, which takes about two cores.
 PARALLEL := -p $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 3 ? cores / 2 : 1)))
-# Which would hold for compiling too, so that what the tests import is compiled first.
-TEST_IMPORTS := go list -test -deps -f '{{if not (or .ForTest .Standard (eq .Name "main"))}}{{.ImportPath}}{{end}}' ./...
+# Which would hold for compiling too, so that what the tests import is compiled first: all
+# packages but those of tests alone, which the go command does not build.
+TEST_IMPORTS := go list -test -deps -f '{{if and (or .GoFiles .CgoFiles) (not (or .ForTest .Standard (eq .Name "main")))}}{{.ImportPath}}{{end}}' ./...
 # One benchmark at a time, so that none disturbs another.
 BENCH_FLAGS := -run '^$$' -bench . -benchmem -timeout 60m -p 1
 
