@@ -1,0 +1,182 @@
+package usage
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// eachStep returns a series that has at each step of the form's range the value of the index
+// that the step has since noon.
+func eachStep(t *testing.T, labels string, value func(step int) string) func(form map[string]string) string {
+	t.Helper()
+	return func(form map[string]string) string {
+		start, step := seconds(t, form["start"]), seconds(t, form["step"])
+		var points []string
+		for at := start; at <= seconds(t, form["end"]); at += step {
+			if v := value(int((at - float64(noon().Unix())) / step)); v != "" {
+				points = append(points, fmt.Sprintf("[%.3f,%q]", at, v))
+			}
+		}
+		return fmt.Sprintf(`{"metric":%s,"values":[%s]}`, labels, strings.Join(points, ","))
+	}
+}
+
+func seconds(t *testing.T, text string) float64 {
+	t.Helper()
+	parsed, err := strconv.ParseFloat(text, 64)
+	assert.NoError(t, err)
+	return parsed
+}
+
+func constant(text string) func(int) string { return func(int) string { return text } }
+
+func TestHistoryYieldsEachTimeOfALongRangeOnceAndInOrder(t *testing.T) {
+	const steps = 11_520 // 8 days by the minute: more than Prometheus gives at once
+	fake := &fakePrometheus{cpu: eachStep(t, webLabels, strconv.Itoa), memory: eachStep(t, webLabels, constant("1024"))}
+	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
+
+	next := 0
+	span := Range{From: noon(), To: noon().Add(steps * time.Minute), Step: time.Minute}
+	for sample, err := range prometheus.History(t.Context(), "shop", "web-.*", span) {
+		require.NoError(t, err)
+		require.True(t, noon().Add(time.Duration(next)*time.Minute).Equal(sample.Time), sample.Time)
+		require.InDelta(t, next, sample.CPU, 0)
+		require.Equal(t, int64(1024), sample.Memory)
+		next++
+	}
+	assert.Equal(t, steps+1, next)
+	for _, form := range fake.forms {
+		points := (seconds(t, form["end"])-seconds(t, form["start"]))/seconds(t, form["step"]) + 1
+		assert.LessOrEqual(t, points, 1440.0)
+	}
+}
+
+func TestHistoryAsksForTheNamedPodsAndForTheHighestMemoryOfEachStep(t *testing.T) {
+	fake := &fakePrometheus{cpu: saying(), memory: saying()}
+	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{Namespaces: []string{"other"}})
+	span := Range{From: noon(), To: noon().Add(90 * time.Minute), Step: time.Hour}
+	for _, err := range prometheus.History(t.Context(), "shop", `web-[a-z0-9]+\.x"`, span) {
+		assert.Fail(t, "there is nothing", "%v", err)
+	}
+	const matchers = `{container!="",container!="POD",namespace="shop",pod=~"web-[a-z0-9]+\\.x\""}`
+	times := map[string]string{"start": "1772366400", "end": "1772371800", "step": "3600"}
+	cpu := map[string]string{"query": "max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total" + matchers + "[5m]))"}
+	memory := map[string]string{"query": "max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes" + matchers + "[1h]))"}
+	for name, value := range times {
+		cpu[name], memory[name] = value, value
+	}
+	assert.Equal(t, []map[string]string{cpu, memory}, fake.forms)
+}
+
+func TestHistoryLeavesOutTimesThatLackCPUOrMemory(t *testing.T) {
+	only := func(wanted ...int) func(int) string {
+		return func(step int) string {
+			if slices.Contains(wanted, step) {
+				return strconv.Itoa(step)
+			}
+			return ""
+		}
+	}
+	both := func(first, second func(map[string]string) string) func(map[string]string) string {
+		return func(form map[string]string) string { return first(form) + "," + second(form) }
+	}
+	fake := &fakePrometheus{
+		cpu:    both(eachStep(t, webLabels, only(1, 2, 4, 5, 7, 9)), eachStep(t, proxyLabels, only(0, 1))),
+		memory: eachStep(t, webLabels, only(0, 2, 3, 5, 6, 7)),
+	}
+	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
+	var memory []int64
+	for sample, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon().Add(9 * time.Minute), Step: time.Minute}) {
+		require.NoError(t, err)
+		assert.InDelta(t, sample.CPU, sample.Memory, 0)
+		memory = append(memory, sample.Memory)
+	}
+	assert.Equal(t, []int64{2, 5, 7}, memory)
+}
+
+func TestHistoryPassesOnWhatIsNoAmountAsUnusable(t *testing.T) {
+	fake := &fakePrometheus{cpu: eachStep(t, webLabels, constant("NaN")), memory: eachStep(t, webLabels, constant("-1"))}
+	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
+	samples := 0
+	for sample, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
+		require.NoError(t, err)
+		assert.False(t, sample.Usable())
+		samples++
+	}
+	assert.Equal(t, 1, samples)
+}
+
+func TestHistoryEndsWithTheFirstError(t *testing.T) {
+	fake := &fakePrometheus{cpu: eachStep(t, webLabels, constant("1")), memory: eachStep(t, webLabels, constant("1"))}
+	requests := 0
+	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: func(w http.ResponseWriter, r *http.Request) {
+		requests++
+		if requests > 2 {
+			http.Error(w, "", http.StatusServiceUnavailable)
+			return
+		}
+		fake.ServeHTTP(w, r)
+	}}, PrometheusConfig{})
+	var samples, errs int
+	for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon().AddDate(0, 0, 8), Step: time.Minute}) {
+		if err != nil {
+			assertError(t, err, true, "is failing")
+			errs++
+			continue
+		}
+		samples++
+	}
+	assert.Equal(t, []int{pointsPerQuery, 1, 3}, []int{samples, errs, requests})
+}
+
+func TestHistoryAsksNoFurtherWhenNoMoreIsWanted(t *testing.T) {
+	fake := &fakePrometheus{cpu: eachStep(t, webLabels, constant("1")), memory: eachStep(t, webLabels, constant("1"))}
+	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
+	for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon().AddDate(0, 0, 8), Step: time.Minute}) {
+		require.NoError(t, err)
+		break
+	}
+	assert.Len(t, fake.forms, 2)
+}
+
+func TestHistoryOfAnAnswerOfAnotherTypeIsAnError(t *testing.T) {
+	prometheus := prometheusAt(t, map[string]http.HandlerFunc{
+		rangePath: always(http.StatusOK, asJSON, `{"status":"success","data":{"resultType":"vector","result":[]}}`)}, PrometheusConfig{})
+	for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
+		assertError(t, err, true, "something other than its API")
+	}
+}
+
+func TestHistoryOfARangeThatIsNoneAsksNothing(t *testing.T) {
+	prometheus, err := NewPrometheus(PrometheusConfig{URL: "http://127.0.0.1:1"})
+	require.NoError(t, err)
+	for _, step := range []time.Duration{0, -time.Minute, time.Microsecond} {
+		errs := 0
+		for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon(), Step: step}) {
+			assertError(t, err, false, "needs a step")
+			errs++
+		}
+		assert.Equal(t, 1, errs)
+	}
+	for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon().Add(-1), Step: time.Minute}) {
+		assert.Fail(t, "an empty range has no samples", "%v", err)
+	}
+}
+
+func TestHistoryReturnsACancellationAsThat(t *testing.T) {
+	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: never}, PrometheusConfig{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range prometheus.History(ctx, "shop", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+}
