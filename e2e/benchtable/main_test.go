@@ -71,6 +71,16 @@ func TestBenchmarkWithoutARowOfItsOwnIsShown(t *testing.T) {
 	assert.Equal(t, strings.Fields("- 12.5 - - -"), row(t, out, "Other, things"))
 }
 
+func TestEachNumberOfObjectsHasARowOfItsOwn(t *testing.T) {
+	out, _, err := table(t, "BenchmarkRead/pods=10-2 1 1000 ns/op\nBenchmarkRead/pods=20-2 1 3000 ns/op\n")
+	require.NoError(t, err)
+
+	assert.Equal(t, strings.Fields("10 1 µs - - -"), row(t, out, "Read/pods, sec/op"))
+	_, after, _ := strings.Cut(out, "1 µs")
+	assert.Equal(t, strings.Fields("20 3 µs - - -"), row(t, after, "Read/pods, sec/op"))
+	assert.NotContains(t, out, "medians")
+}
+
 func TestShortFormIsSaidToBeOne(t *testing.T) {
 	out, _, err := table(t, "BenchmarkOwners/objects=10-2 1 2.5 max-writes/object 3.5 writes/object\n")
 	require.NoError(t, err)

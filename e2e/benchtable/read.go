@@ -17,11 +17,16 @@ import (
 // benchmark's name: DeploymentEvent/scalers/index for DeploymentEvent/scalers=500/index-2.
 type key struct{ benchmark, unit string }
 
+// series are the figures of one measure with one number of objects.
+type series struct {
+	key
+	objects int
+}
+
 // results are the figures of one run of go test.
 type results struct {
-	order   []key
-	figures map[key][]float64
-	objects map[key]int
+	order   []series
+	figures map[series][]float64
 }
 
 // read reads benchmark results and passes on to progress whatever else there is.
@@ -77,7 +82,7 @@ func isRoutine(line string) bool {
 
 // parse reads lines with results.
 func parse(lines []byte) (*results, error) {
-	r := &results{figures: map[key][]float64{}, objects: map[key]int{}}
+	r := &results{figures: map[series][]float64{}}
 	reader := benchfmt.NewReader(bytes.NewReader(lines), "the results")
 	var unreadable error
 	for reader.Scan() {
@@ -95,18 +100,17 @@ func parse(lines []byte) (*results, error) {
 func (r *results) add(result *benchfmt.Result) {
 	benchmark, objects := parseName(result.Name)
 	for _, value := range result.Values {
-		k := key{benchmark, value.Unit}
-		if !slices.Contains(r.order, k) {
-			r.order = append(r.order, k)
+		of := series{key{benchmark, value.Unit}, objects}
+		if !slices.Contains(r.order, of) {
+			r.order = append(r.order, of)
 		}
-		r.figures[k] = append(r.figures[k], value.Value)
-		r.objects[k] = objects
+		r.figures[of] = append(r.figures[of], value.Value)
 	}
 }
 
-// median returns the median of a measure's figures, and how many there are.
-func (r *results) median(k key) (figure float64, count int) {
-	figures := slices.Sorted(slices.Values(r.figures[k]))
+// median returns the median of a series, and how many figures it has.
+func (r *results) median(of series) (figure float64, count int) {
+	figures := slices.Sorted(slices.Values(r.figures[of]))
 	count = len(figures)
 	return (figures[(count-1)/2] + figures[count/2]) / 2, count
 }

@@ -20,13 +20,12 @@ func write(out io.Writer, r *results) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "measure\tobjects\tUpright\taim\tmet\tpeers")
 	short, repeats := false, 1
-	for _, m := range rows(r) {
-		figure, count := r.median(m.key)
+	for _, row := range rows(r) {
+		figure, count := r.median(row.series)
 		repeats = max(repeats, count)
-		objects := r.objects[m.key]
-		short = short || objects < m.objects
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", m.label, countOf(objects), m.format(figure),
-			aimOf(m), verdict(m, figure, objects), orNone(m.peer))
+		short = short || row.series.objects < row.measure.objects
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", row.measure.label, countOf(row.series.objects), row.measure.format(figure),
+			aimOf(row.measure), verdict(row.measure, figure, row.series.objects), orNone(row.measure.peer))
 	}
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("writing the table: %w", err)
@@ -40,17 +39,26 @@ func write(out io.Writer, r *results) error {
 	return nil
 }
 
+// line is a row of the table: a measure and the figures that there are of it.
+type line struct {
+	measure measure
+	series  series
+}
+
 // rows returns the known measures that there are figures of and then the others.
-func rows(r *results) []measure {
-	var found []measure
+func rows(r *results) []line {
+	var found []line
 	for _, m := range measures {
-		if slices.Contains(r.order, m.key) {
-			found = append(found, m)
+		for _, of := range r.order {
+			if of.key == m.key {
+				found = append(found, line{m, of})
+			}
 		}
 	}
-	for _, k := range r.order {
-		if !slices.ContainsFunc(measures, func(m measure) bool { return m.benchmark == k.benchmark }) {
-			found = append(found, measure{key: k, label: k.benchmark + ", " + k.unit, format: formatOf(k.unit)})
+	for _, of := range r.order {
+		if !slices.ContainsFunc(measures, func(m measure) bool { return m.benchmark == of.benchmark }) {
+			label := of.benchmark + ", " + of.unit
+			found = append(found, line{measure{key: of.key, label: label, format: formatOf(of.unit)}, of})
 		}
 	}
 	return found
