@@ -93,7 +93,7 @@ func TestSetupNamesTheControllerThatCannotBeSetUp(t *testing.T) {
 
 func TestEveryMapperShowsInTheMetricFromTheStart(t *testing.T) {
 	t.Parallel()
-	m := startManagerQuietly(t, env.Namespace(t))
+	m := startManager(t, env.Namespace(t))
 	for _, mapper := range []string{
 		"deployment-to-busyboxes",
 		"deployment-to-memcacheds",

@@ -44,7 +44,7 @@ func TestOfTwoScalersTheYoungerStepsInAtOnceWhenTheElder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := env.Namespace(t)
-			startManagerQuietly(t, namespace)
+			startManager(t, namespace)
 			elder, younger := rivals(t, namespace)
 			leave(t, elder)
 			status := scalerIs(t, younger, isTrue, "DeploymentFound")
@@ -56,7 +56,7 @@ func TestOfTwoScalersTheYoungerStepsInAtOnceWhenTheElder(t *testing.T) {
 func TestAnElderScalerThatIsCreatedAnewIsTheYoungerOfTheTwo(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	elder, younger := rivals(t, namespace)
 	nextSecond(t, younger)
 	remove(t, elder)
@@ -69,7 +69,7 @@ func TestAnElderScalerThatIsCreatedAnewIsTheYoungerOfTheTwo(t *testing.T) {
 func TestAnElderScalerThatTurnsToADeploymentTakesItOver(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	elder := create(t, newScaler(namespace, "z-elder", "other"))
 	scalerIs(t, elder, isFalse, "DeploymentNotFound")
 	nextSecond(t, elder)
@@ -85,7 +85,7 @@ func TestASuspendedScalerKeepsItsClaim(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	var passes flakyCache
-	startManagerQuietly(t, namespace, passes.use)
+	startManager(t, namespace, passes.use)
 	elder, younger := rivals(t, namespace)
 	edit(t, elder, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
 	scalerIs(t, elder, isFalse, "Suspended")
@@ -97,7 +97,7 @@ func TestASuspendedScalerKeepsItsClaim(t *testing.T) {
 func TestOfTwoScalersOfOneSecondTheNameDecides(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	var first, second *autoscalingv1beta1.VerticalScaler
 	for i := 0; ; i++ {
 		require.Less(t, i, 20, "no two scalers of one second")
@@ -118,7 +118,7 @@ func TestOfTwoScalersOfOneSecondTheNameDecides(t *testing.T) {
 func TestOfThreeScalersEachOfTheOthersNamesTheOneThatActs(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	elder, younger := rivals(t, namespace)
 	nextSecond(t, younger)
 	third := create(t, newScaler(namespace, "0-third", "web"))
@@ -134,8 +134,8 @@ func TestOfThreeScalersEachOfTheOthersNamesTheOneThatActs(t *testing.T) {
 func TestScalersOfOneNameInTwoNamespacesDoNotConflict(t *testing.T) {
 	t.Parallel()
 	namespace, other := env.Namespace(t), env.Namespace(t)
-	startManagerQuietly(t, namespace)
-	startManagerQuietly(t, other)
+	startManager(t, namespace)
+	startManager(t, other)
 	create(t, foreign(namespace, "web"))
 	create(t, foreign(other, "web"))
 	scaler := create(t, newScaler(namespace, "s", "web"))

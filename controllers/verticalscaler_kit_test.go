@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	eventsv1 "k8s.io/api/events/v1"
@@ -32,23 +31,6 @@ func newScaler(namespace, name, deployment string) *autoscalingv1beta1.VerticalS
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec:       autoscalingv1beta1.VerticalScalerSpec{DeploymentName: deployment},
 	}
-}
-
-// startManagerQuietly starts a manager that may log after the test has ended, as recorders
-// of events do.
-func startManagerQuietly(t *testing.T, namespace string, change ...func(*ctrl.Options, *rest.Config)) *manager {
-	t.Helper()
-	var ended atomic.Bool
-	quiet := func(options *ctrl.Options, _ *rest.Config) {
-		options.Logger = funcr.New(func(prefix, args string) {
-			if !ended.Load() {
-				t.Log(prefix, args)
-			}
-		}, funcr.Options{})
-	}
-	m := startManager(t, namespace, append(change, quiet)...)
-	t.Cleanup(func() { ended.Store(true) }) // Before the manager is stopped.
-	return m
 }
 
 // scalerIs waits until a scaler's Ready has a status and reason for its current generation.

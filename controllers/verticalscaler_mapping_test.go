@@ -27,7 +27,7 @@ func TestADeploymentsEventIsNotLostWhenItsLookupFails(t *testing.T) {
 			t.Parallel()
 			namespace := env.Namespace(t)
 			var flaky flakyCache
-			m := startManagerQuietly(t, namespace, flaky.use)
+			m := startManager(t, namespace, flaky.use)
 			scaler := create(t, newScaler(namespace, "s", "web"))
 			scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 			assert.Zero(t, mapFailures(t, m, "deployment-to-verticalscalers"))
@@ -50,7 +50,7 @@ func TestASiblingsEventIsNotLostWhenItsLookupFails(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	var flaky flakyCache
-	m := startManagerQuietly(t, namespace, flaky.use)
+	m := startManager(t, namespace, flaky.use)
 	elder, younger := rivals(t, namespace)
 	flaky.failures.Store(3)
 	remove(t, elder)
@@ -91,7 +91,7 @@ func TestDeploymentsEventsAreMappedWithoutAnApiCall(t *testing.T) {
 	namespace := env.Namespace(t)
 	var asks requests
 	var looks flakyCache
-	startManagerQuietly(t, namespace, asks.count, looks.use)
+	startManager(t, namespace, asks.count, looks.use)
 	for i := range 10 {
 		s := create(t, newScaler(namespace, fmt.Sprintf("s-%d", i), fmt.Sprintf("web-%d", i)))
 		create(t, foreign(namespace, fmt.Sprintf("web-%d", i)))
@@ -169,7 +169,7 @@ func TestAScalersStatusFollowsItsTargetWithinASecond(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	var watch stopwatch
-	startManagerQuietly(t, namespace, watch.use)
+	startManager(t, namespace, watch.use)
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	change := func(what string, change func(), status metav1.ConditionStatus, reason string) {

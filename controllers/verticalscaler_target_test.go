@@ -13,7 +13,7 @@ import (
 func TestScalerCreatedFirstFindsTheDeploymentWhenItComes(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	status := scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	assertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
@@ -30,14 +30,14 @@ func TestScalerFindsADeploymentThatIsThereAlready(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	create(t, foreign(namespace, "web"))
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	scalerIs(t, create(t, newScaler(namespace, "s", "web")), isTrue, "DeploymentFound")
 }
 
 func TestScalerFindsADeploymentOfUprightsOwnAsAnyOther(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	scaler := create(t, newScaler(namespace, "s", "box"))
 	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	create(t, newBusybox(namespace, "box"))
@@ -48,7 +48,7 @@ func TestScalerIgnoresDeploymentsOfItsNameAndOfOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	namespace, other := env.Namespace(t), env.Namespace(t)
 	var passes flakyCache
-	startManagerQuietly(t, namespace, passes.use)
+	startManager(t, namespace, passes.use)
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	create(t, foreign(other, "web"))
@@ -61,7 +61,7 @@ func TestScalerIgnoresDeploymentsOfItsNameAndOfOtherNamespaces(t *testing.T) {
 func TestScalerFollowsTheDeletionAndReCreationOfItsTarget(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	for range 3 {
 		d := create(t, foreign(namespace, "web"))
@@ -84,7 +84,7 @@ func TestScalerFollowsTheDeletionAndReCreationOfItsTarget(t *testing.T) {
 func TestScalerIsNotLeftBehindWhenItsTargetIsReplacedAtOnce(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	d := create(t, foreign(namespace, "web"))
 	scalerIs(t, scaler, isTrue, "DeploymentFound")
@@ -100,7 +100,7 @@ func TestScalerIsNotLeftBehindWhenItsTargetIsReplacedAtOnce(t *testing.T) {
 func TestScalerFollowsItsSpecToAnotherDeploymentAndBack(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	a := create(t, foreign(namespace, "a"))
 	scaler := create(t, newScaler(namespace, "s", "a"))
 	scalerIs(t, scaler, isTrue, "DeploymentFound")
@@ -129,7 +129,7 @@ func TestScalerFollowsItsSpecToAnotherDeploymentAndBack(t *testing.T) {
 func TestSuspendedScalerSaysSoAndStillFollowsItsTarget(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	d := create(t, foreign(namespace, "web"))
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	scalerIs(t, scaler, isTrue, "DeploymentFound")
@@ -154,7 +154,7 @@ func TestSuspendedScalerSaysSoAndStillFollowsItsTarget(t *testing.T) {
 func TestScalerCreatedAnewUnderItsNameDoesNotGetTheStatusOfTheOneBefore(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	startManagerQuietly(t, namespace)
+	startManager(t, namespace)
 	create(t, foreign(namespace, "web"))
 	first := create(t, newScaler(namespace, "s", "web"))
 	scalerIs(t, first, isTrue, "DeploymentFound")
@@ -175,7 +175,7 @@ func TestScalerDoesNotMindARolloutOfItsTarget(t *testing.T) {
 	namespace := env.Namespace(t)
 	var wrote writes
 	var passes flakyCache
-	startManagerQuietly(t, namespace, wrote.record, passes.use)
+	startManager(t, namespace, wrote.record, passes.use)
 	d := create(t, foreign(namespace, "web"))
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	scalerIs(t, scaler, isTrue, "DeploymentFound")

@@ -23,7 +23,7 @@ func TestScalerLeavesItsTargetExactlyAsItIs(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	var wrote writes
-	m := startManagerQuietly(t, namespace, wrote.record)
+	m := startManager(t, namespace, wrote.record)
 	before := create(t, foreign(namespace, "web")).DeepCopy()
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	scalerIs(t, scaler, isTrue, "DeploymentFound")
@@ -54,7 +54,7 @@ func TestScalersWriteNothingInASteadyStateAndAfterARestart(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	var wrote writes
-	m := startManagerQuietly(t, namespace, wrote.record)
+	m := startManager(t, namespace, wrote.record)
 	rivals(t, namespace)
 	waiting := create(t, newScaler(namespace, "waiting", "nobody"))
 	scalerIs(t, waiting, isFalse, "DeploymentNotFound")
@@ -71,7 +71,7 @@ func TestScalersWriteNothingInASteadyStateAndAfterARestart(t *testing.T) {
 
 	var wroteAgain writes
 	var passes flakyCache
-	m = startManagerQuietly(t, namespace, wroteAgain.record, passes.use)
+	m = startManager(t, namespace, wroteAgain.record, passes.use)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.GreaterOrEqual(c, passes.lists.Load(), int64(4+4+1), "a pass a scaler, and each scaler's and Deployment's event mapped")
 	}, soon, often)
@@ -84,7 +84,7 @@ func TestScalerTellsOfTransitionsOnlyAndOnce(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	var passes flakyCache
-	startManagerQuietly(t, namespace, passes.use)
+	startManager(t, namespace, passes.use)
 	create(t, foreign(namespace, "web"))
 	elder := create(t, newScaler(namespace, "z-elder", "web"))
 	scalerIs(t, elder, isTrue, "DeploymentFound")
@@ -143,7 +143,7 @@ func TestScalerMakesUpForAStatusThatCouldNotBeWritten(t *testing.T) {
 			namespace := env.Namespace(t)
 			var failures atomic.Int64
 			failures.Store(5)
-			startManagerQuietly(t, namespace, failStatus(&failures, fail))
+			startManager(t, namespace, failStatus(&failures, fail))
 			create(t, foreign(namespace, "web"))
 			scaler := create(t, newScaler(namespace, "s", "web"))
 			scalerIs(t, scaler, isTrue, "DeploymentFound")
