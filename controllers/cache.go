@@ -32,6 +32,12 @@ func CacheOptions(namespaces []string) cache.Options {
 	return options
 }
 
+// ClientOptions returns the options of the manager's client: a pass sees what the pass before
+// it wrote, and so writes nothing twice.
+func ClientOptions() client.Options {
+	return client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}}
+}
+
 // trim drops from an object what no controller reads.
 func trim(in any) (any, error) {
 	switch obj := in.(type) {

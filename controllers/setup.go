@@ -54,7 +54,7 @@ func (s shared) controllerOptions() controller.Options {
 }
 
 // SetupWithManager adds every index and every controller to the manager. The manager's cache
-// must have been made with CacheOptions.
+// and client must have been made with CacheOptions and ClientOptions.
 func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err

@@ -55,7 +55,7 @@ func startManager(t *testing.T, namespace string, change ...func(*ctrl.Options, 
 		Scheme:     apis.NewScheme(),
 		Logger:     newLogger(t),
 		Cache:      CacheOptions([]string{namespace}),
-		Client:     client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}},
+		Client:     ClientOptions(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true), RecoverPanic: new(false)},
 	}

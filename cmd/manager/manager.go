@@ -16,7 +16,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -92,12 +91,9 @@ func managerOptions(s *settings) ctrl.Options {
 		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return ctrl.Options{
-		Scheme: apis.NewScheme(),
-		Cache:  controllers.CacheOptions(s.namespaces),
-		Client: client.Options{Cache: &client.CacheOptions{
-			// A pass sees what the pass before it wrote, and so writes nothing twice.
-			EnableReadYourWritesConsistency: new(true),
-		}},
+		Scheme:                  apis.NewScheme(),
+		Cache:                   controllers.CacheOptions(s.namespaces),
+		Client:                  controllers.ClientOptions(),
 		Controller:              ctrlconfig.Controller{EnableWarmup: new(true)},
 		Metrics:                 metricsOptions,
 		HealthProbeBindAddress:  s.probeAddress,
