@@ -1,8 +1,6 @@
 package rollout
 
 import (
-	"errors"
-
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,8 +54,4 @@ func conditionStatus(d *appsv1.Deployment, conditionType appsv1.DeploymentCondit
 // those of k8s.io/kubernetes/pkg/controller/deployment/util.
 func progressReason(d *appsv1.Deployment) string {
 	return conditionOf(d, appsv1.DeploymentProgressing).Reason
-}
-
-func asNameTaken(err error) (*NameTakenError, bool) {
-	return errors.AsType[*NameTakenError](err)
 }

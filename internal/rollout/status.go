@@ -2,14 +2,11 @@
 package rollout
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -19,41 +16,6 @@ import (
 // CountsDelay is how long a rollout may run before the counts of its pods are published
 // while it goes on. A rollout that is quicker costs two status writes, whatever its size.
 const CountsDelay = time.Minute
-
-// NameTakenError says that a Deployment of the wanted name exists and is somebody else's.
-type NameTakenError struct {
-	Deployment string
-	Controller *metav1.OwnerReference // Nil where no controller owns it.
-}
-
-// Error says whose the Deployment is and what to do.
-func (e *NameTakenError) Error() string {
-	owner := "is not controlled by this object"
-	if e.Controller != nil {
-		owner = fmt.Sprintf("belongs to %s %q", e.Controller.Kind, e.Controller.Name)
-	}
-	return fmt.Sprintf("Deployment %q exists and %s, so it is left as it is. "+
-		"Delete it or choose another name: the name is taken as soon as it is free.", e.Deployment, owner)
-}
-
-// IsNameTaken reports whether err is a NameTakenError.
-func IsNameTaken(err error) bool {
-	_, taken := asNameTaken(err)
-	return taken
-}
-
-// IsRefused reports whether err says that the API server finds a field invalid, so that only
-// another spec helps. A policy that refuses a Deployment also says Invalid, of no field, and
-// may be lifted.
-func IsRefused(err error) bool {
-	status, is := errors.AsType[*apierrors.StatusError](err)
-	if !is || !apierrors.IsInvalid(status) || status.ErrStatus.Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
-		return cause.Field != ""
-	})
-}
 
 // Observation is what a pass over an owner found.
 type Observation struct {
@@ -139,10 +101,9 @@ func inProgress() verdict {
 }
 
 func judgeError(err error) verdict {
-	taken, isTaken := asNameTaken(err)
 	switch {
-	case isTaken:
-		return verdict{degraded: true, reason: examplev1alpha1.ReasonDeploymentNameTaken, message: taken.Error()}
+	case IsNameTaken(err):
+		return verdict{degraded: true, reason: examplev1alpha1.ReasonDeploymentNameTaken, message: err.Error()}
 	case IsRefused(err):
 		return verdict{degraded: true, reason: examplev1alpha1.ReasonDeploymentRefused,
 			message: "The API server refuses the Deployment; change the spec: " + err.Error()}
