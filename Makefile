@@ -6,6 +6,7 @@ SHELL := bash
 # The tools, whose versions are pinned in tools/*/go.mod.
 TOOLS := .tools/bin
 CLUSTER_TOOLS := .tools/kubernetes.mod .tools/kwok.mod .tools/metrics-server.mod .tools/helm.mod .tools/helm3.mod
+TEST_TOOLS := $(CLUSTER_TOOLS) .tools/prometheus.mod
 CONTROLLER_GEN := $(TOOLS)/controller-gen
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
 
@@ -48,17 +49,17 @@ run: build $(CLUSTER_TOOLS) bin/kubectl ## Install Upright on the cluster and ru
 # A cached result would do for a test that did not change, but the whole-cluster
 # tests run a manager that they do not import (-count=1).
 .PHONY: test
-test: build $(CLUSTER_TOOLS) ## Run every test: unit, API server, whole cluster; then the benchmarks in short
+test: build $(TEST_TOOLS) ## Run every test: unit, API server, whole cluster; then the benchmarks in short
 	go build $(RACE) $$($(TEST_IMPORTS))
 	exec $(TOOLS)/local supervise go test -count=1 $(RACE) $(PARALLEL) -timeout 30m ./...
 	$(MAKE) --no-print-directory bench-short
 
 .PHONY: bench
-bench: build $(CLUSTER_TOOLS) ## Run the benchmarks and print them beside the peers' figures
+bench: build $(TEST_TOOLS) ## Run the benchmarks and print them beside the peers' figures
 	exec $(TOOLS)/local supervise bash -o pipefail -c "go test $(BENCH_FLAGS) ./... | go run ./e2e/benchtable"
 
 .PHONY: bench-short
-bench-short: build $(CLUSTER_TOOLS) ## Run each benchmark once, on few objects
+bench-short: build $(TEST_TOOLS) ## Run each benchmark once, on few objects
 	exec $(TOOLS)/local supervise bash -o pipefail -c "go test $(BENCH_FLAGS) -short -benchtime 1x ./... | go run ./e2e/benchtable"
 
 .PHONY: lint
