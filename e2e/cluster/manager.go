@@ -18,6 +18,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/yaml"
 
+	"example.com/upright/e2e/cluster/loopback"
 	"example.com/upright/e2e/cluster/process"
 )
 
@@ -137,7 +138,7 @@ func (m *Manager) Kill() {
 
 // newManager chooses where the manager serves and opens its log.
 func newManager(log string, output *os.File) (*Manager, error) {
-	port := portChooser()
+	port := loopback.Ports()
 	probes, err := port()
 	if err != nil {
 		return nil, err

@@ -5,12 +5,11 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"text/template"
+
+	"example.com/upright/e2e/cluster/loopback"
 )
 
 //go:embed manifests
@@ -18,14 +17,6 @@ var embedded embed.FS
 
 // clusterName is the same for every cluster: kwokctl keeps each in its own folder.
 const clusterName = "upright"
-
-// The ports come from a range that no usual system takes the ports of outgoing
-// connections from, so that a port that is free now is still free when the
-// component that it was chosen for listens on it.
-const (
-	firstPort = 20000
-	lastPort  = 30000
-)
 
 // manifests is the folder with what was embedded, rendered for this cluster.
 func (c *Cluster) manifests() string { return c.path("manifests") }
@@ -61,7 +52,7 @@ func (c *Cluster) writeManifests(options Options) (string, error) {
 func (c *Cluster) render(name string, data any) error {
 	source := name + ".tmpl"
 	parsed, err := template.New(source).
-		Funcs(template.FuncMap{"port": portChooser()}).
+		Funcs(template.FuncMap{"port": loopback.Ports()}).
 		ParseFS(embedded, "manifests/"+source)
 	if err != nil {
 		return fmt.Errorf("parsing the template %s: %w", source, err)
@@ -74,30 +65,6 @@ func (c *Cluster) render(name string, data any) error {
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	return nil
-}
-
-// portChooser returns a function that returns a free loopback port, a different
-// one at each call.
-func portChooser() func() (int, error) {
-	chosen := map[int]bool{}
-	return func() (int, error) {
-		for range lastPort - firstPort {
-			port := firstPort + rand.IntN(lastPort-firstPort)
-			if !chosen[port] && free(port) {
-				chosen[port] = true
-				return port, nil
-			}
-		}
-		return 0, fmt.Errorf("no free port between %d and %d", firstPort, lastPort)
-	}
-}
-
-func free(port int) bool {
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		return false
-	}
-	return listener.Close() == nil
 }
 
 func nodeNames(count int) []string {
