@@ -24,6 +24,7 @@ import (
 
 	"example.com/upright/apis"
 	"example.com/upright/e2e/cluster"
+	"example.com/upright/e2e/prometheus"
 )
 
 const (
@@ -77,7 +78,10 @@ func onCluster(ctx context.Context, f func() error) (err error) {
 	if err != nil {
 		return fmt.Errorf("start the cluster (are the tools built? make tools): %w", err)
 	}
-	defer func() { err = errors.Join(err, c.Stop(context.WithoutCancel(ctx))) }()
+	defer func() {
+		ctx := context.WithoutCancel(ctx)
+		err = errors.Join(err, prometheus.Stop(ctx, dir), c.Stop(ctx)) // Interrupted tests stop nothing.
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel() // What watches the cluster stops before it.
 	if env, err = newEnvironment(ctx, c); err != nil {

@@ -1,0 +1,87 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"example.com/upright/internal/usage"
+)
+
+const (
+	// pastStep is how far apart the scrapes of the past are, and pastSteps how many there are
+	// after the first: three days, which take more than one query.
+	pastStep  = time.Minute
+	pastSteps = 3 * 24 * 60
+
+	// Nothing was scraped for so many steps from this one on.
+	outage, outageSteps = 2000, 90
+)
+
+// past is what a container has used for days, until lately.
+type past struct {
+	pod    types.NamespacedName
+	from   time.Time
+	cores  []float64 // up to each step, from the one before
+	memory []int64
+}
+
+// newPast makes up a past, the same each time.
+func newPast(namespace string) *past {
+	random := rand.New(rand.NewPCG(1, 2))
+	p := &past{
+		pod:  types.NamespacedName{Namespace: namespace, Name: "past-0"},
+		from: time.Now().UTC().Truncate(time.Hour).Add(-time.Hour - pastSteps*pastStep),
+	}
+	for range pastSteps + 1 {
+		p.cores = append(p.cores, 2*random.Float64())
+		p.memory = append(p.memory, random.Int64N(4<<30))
+	}
+	return p
+}
+
+func (p *past) at(step int) time.Time { return p.from.Add(time.Duration(step) * pastStep) }
+
+// scraped reports whether there is a step and there were metrics of it.
+func (p *past) scraped(step int) bool {
+	return step >= 0 && step <= pastSteps && (step < outage || step >= outage+outageSteps)
+}
+
+// samples returns what a window of two steps shows: the CPU usage between two scrapes, and the
+// highest memory usage of both.
+func (p *past) samples() []usage.Sample {
+	var samples []usage.Sample
+	for step := range pastSteps + 1 {
+		if p.scraped(step-1) && p.scraped(step) {
+			samples = append(samples, usage.Sample{
+				Pod: p.pod, Container: "app", Time: p.at(step), Window: 2 * pastStep,
+				CPU: p.cores[step], Memory: max(p.memory[step-1], p.memory[step]),
+			})
+		}
+	}
+	return samples
+}
+
+// write writes the past as cAdvisor shows it: beside the container, its pod's sandbox and the
+// cgroup of the whole pod.
+func (p *past) write(w io.Writer) error {
+	for _, container := range []string{"app", "POD", ""} {
+		labels := fmt.Sprintf(`{namespace=%q,pod=%q,container=%q}`, p.pod.Namespace, p.pod.Name, container)
+		seconds := 1e6
+		for step := range pastSteps + 1 {
+			seconds += p.cores[step] * pastStep.Seconds()
+			if !p.scraped(step) {
+				continue
+			}
+			if _, err := fmt.Fprintf(w, "container_cpu_usage_seconds_total%s %f %d\ncontainer_memory_working_set_bytes%s %d %d\n",
+				labels, seconds, p.at(step).Unix(), labels, p.memory[step], p.at(step).Unix()); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := fmt.Fprintln(w, "# EOF")
+	return err
+}
