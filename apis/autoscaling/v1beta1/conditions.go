@@ -8,7 +8,8 @@ const (
 	ConditionTargetFound = "TargetFound"
 	// ConditionConflicted is True while an older VerticalScaler names the same Deployment.
 	ConditionConflicted = "Conflicted"
-	// ConditionRecommendationReady is True when there is a recommendation for the target.
+	// ConditionRecommendationReady is True when there is a recommendation for each container
+	// of the target's pods.
 	ConditionRecommendationReady = "RecommendationReady"
 	// ConditionApplied is True when the target's pods have the recommended size.
 	ConditionApplied = "Applied"
@@ -30,4 +31,12 @@ const (
 	ReasonNotConflicted = "NotConflicted"
 	// ReasonSuspended says that spec.suspend is set.
 	ReasonSuspended = "Suspended"
+	// ReasonRecommended says that each container has a recommendation from current usage.
+	ReasonRecommended = "Recommended"
+	// ReasonNoPods says that the target has no pods whose usage could be measured.
+	ReasonNoPods = "NoPods"
+	// ReasonNoSamples says that the usage of a container has not been measured yet.
+	ReasonNoSamples = "NoSamples"
+	// ReasonMetricsUnavailable says that usage cannot be read.
+	ReasonMetricsUnavailable = "MetricsUnavailable"
 )

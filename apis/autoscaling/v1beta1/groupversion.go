@@ -1,4 +1,4 @@
-// Package v1beta1 holds the kind VerticalScaler of the group autoscaling.example.com.
+// Package v1beta1 holds the kinds VerticalScaler and VerticalScalerCheckpoint of the group autoscaling.example.com.
 //
 // +kubebuilder:object:generate=true
 // +groupName=autoscaling.example.com
@@ -10,12 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is the group and version of the kind in this package.
+// GroupVersion is the group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "autoscaling.example.com", Version: "v1beta1"}
 
-// AddToScheme registers the kind of this package.
+// AddToScheme registers the kinds of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &VerticalScaler{}, &VerticalScalerList{})
+	scheme.AddKnownTypes(GroupVersion,
+		&VerticalScaler{}, &VerticalScalerList{},
+		&VerticalScalerCheckpoint{}, &VerticalScalerCheckpointList{},
+	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

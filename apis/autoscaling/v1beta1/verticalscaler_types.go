@@ -73,8 +73,12 @@ type VerticalScalerSpec struct {
 	// +optional
 	ContainerPolicies []ContainerPolicy `json:"containerPolicies,omitempty"`
 
-	// Stop applying and recommending. What is applied stays, and so does the claim on the
-	// Deployment: a younger VerticalScaler does not step in.
+	// How recommendations are made from usage.
+	// +optional
+	Recommendation *RecommendationPolicy `json:"recommendation,omitempty"`
+
+	// Stop learning from usage, recommending and applying. What is recommended and applied
+	// stays, and so does the claim on the Deployment: a younger VerticalScaler does not step in.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
@@ -136,6 +140,72 @@ type ContainerPolicy struct {
 	ControlledValues ControlledValues `json:"controlledValues,omitempty"`
 }
 
+// RecommendationPolicy says how recommendations are made from usage.
+//
+// +kubebuilder:validation:XValidation:rule="self.lowerPercentile <= self.targetPercentile && self.targetPercentile <= self.upperPercentile",message="lowerPercentile must be at most targetPercentile, and targetPercentile at most upperPercentile: set all three when changing one beyond another"
+type RecommendationPolicy struct {
+	// Percentile of usage that the target covers: 90 means that nine tenths of the time
+	// no more was used.
+	// +kubebuilder:default=90
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	TargetPercentile int32 `json:"targetPercentile,omitempty"`
+
+	// Percentile of usage that the lower bound covers.
+	// +kubebuilder:default=50
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	LowerPercentile int32 `json:"lowerPercentile,omitempty"`
+
+	// Percentile of usage that the upper bound covers.
+	// +kubebuilder:default=95
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	UpperPercentile int32 `json:"upperPercentile,omitempty"`
+
+	// What is added to each percentile, in percent of it.
+	// +kubebuilder:default=15
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	MarginPercent *int32 `json:"marginPercent,omitempty"`
+
+	// Time in which a sample of usage loses half of its weight, from 1h to 144h. A longer one
+	// forgets a busy day more slowly.
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(\\\\.[0-9]+)?(h|m|s))+$') && duration(self) >= duration('1h') && duration(self) <= duration('144h')",message="halfLife must be a duration from 1h to 144h, such as 12h or 36h"
+	// +optional
+	HalfLife *metav1.Duration `json:"halfLife,omitempty"`
+
+	// Least amounts that a pod is recommended, shared evenly among its containers; 25m CPU
+	// and 250Mi of memory where it is not set. 0 turns a minimum off.
+	// +optional
+	PodMinimum *ResourceAmounts `json:"podMinimum,omitempty"`
+}
+
+// Cap says what made a recommended target differ from what usage alone would make it.
+//
+// +kubebuilder:validation:Enum=PodMinimum;MinAllowed;MaxAllowed;LimitRange;NodeSize
+type Cap string
+
+const (
+	// CapPodMinimum is the container's share of spec.recommendation.podMinimum.
+	CapPodMinimum Cap = "PodMinimum"
+	// CapMinAllowed is minAllowed of the container's policy.
+	CapMinAllowed Cap = "MinAllowed"
+	// CapMaxAllowed is maxAllowed of the container's policy.
+	CapMaxAllowed Cap = "MaxAllowed"
+	// CapLimitRange is a LimitRange of the namespace.
+	CapLimitRange Cap = "LimitRange"
+	// CapNodeSize is what the largest node has to give.
+	CapNodeSize Cap = "NodeSize"
+)
+
 // ContainerRecommendation is what a container should request, and how that came about.
 type ContainerRecommendation struct {
 	// Name of the container.
@@ -144,7 +214,7 @@ type ContainerRecommendation struct {
 	// What the container should request.
 	Target corev1.ResourceList `json:"target"`
 
-	// A request below this is raised at once.
+	// A request below this is too little.
 	// +optional
 	LowerBound corev1.ResourceList `json:"lowerBound,omitempty"`
 
@@ -156,7 +226,8 @@ type ContainerRecommendation struct {
 	// +optional
 	UncappedTarget corev1.ResourceList `json:"uncappedTarget,omitempty"`
 
-	// Number of usage samples behind the recommendation.
+	// Number of usage samples behind the recommendation, when it was last written: it is
+	// written anew when the target has moved by 5 % or a bound by 10 %.
 	// +optional
 	Samples int64 `json:"samples,omitempty"`
 
@@ -164,9 +235,10 @@ type ContainerRecommendation struct {
 	// +optional
 	Span metav1.Duration `json:"span,omitzero"`
 
-	// What capped the target, by resource.
+	// What made the target differ from the uncapped one, by resource: PodMinimum, MinAllowed,
+	// MaxAllowed, LimitRange or NodeSize.
 	// +optional
-	CappedBy map[corev1.ResourceName]string `json:"cappedBy,omitempty"`
+	CappedBy map[corev1.ResourceName]Cap `json:"cappedBy,omitempty"`
 }
 
 // ContainerSizing is what a container of a new pod gets.
@@ -195,6 +267,10 @@ type VerticalScalerStatus struct {
 	// +optional
 	Recommendations []ContainerRecommendation `json:"recommendations,omitempty"`
 
+	// What a pod should request in all: the sum of its containers' targets.
+	// +optional
+	PodTarget corev1.ResourceList `json:"podTarget,omitempty"`
+
 	// What each container of a new pod gets; empty where nothing may be applied.
 	// +listType=map
 	// +listMapKey=containerName
@@ -217,6 +293,8 @@ type VerticalScalerStatus struct {
 // +kubebuilder:selectablefield:JSONPath=`.spec.deploymentName`
 // +kubebuilder:printcolumn:name="Deployment",type=string,JSONPath=`.spec.deploymentName`
 // +kubebuilder:printcolumn:name="Mode",type=string,JSONPath=`.spec.updateMode`
+// +kubebuilder:printcolumn:name="CPU",type=string,JSONPath=`.status.podTarget.cpu`
+// +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.podTarget.memory`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
