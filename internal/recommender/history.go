@@ -78,6 +78,14 @@ func (h *History) LastSample() time.Time {
 	return time.Unix(h.last, 0).UTC()
 }
 
+// FirstSample returns the time of the oldest CPU sample, or the zero time if there is none.
+func (h *History) FirstSample() time.Time {
+	if h.samples == 0 {
+		return time.Time{}
+	}
+	return time.Unix(h.first, 0).UTC()
+}
+
 // AddCPU adds a sample of CPU usage in cores. The error wraps [ErrInvalidSample].
 func (h *History) AddCPU(at time.Time, cores float64) error {
 	seconds, err := secondsOf(at)

@@ -1,0 +1,189 @@
+package histories
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"example.com/upright/internal/recommender"
+)
+
+const (
+	// maxContainers is how many containers' histories a record keeps, those that were used
+	// last: a Deployment that renames its container with each rollout would fill it for good.
+	maxContainers = 64
+	// retention is how long the history of a container is kept that is not used any more. The
+	// memory peaks of a history reach as far back.
+	retention = 28 * 24 * time.Hour
+)
+
+// Record is what has been learned for one scaler.
+type Record struct {
+	key        types.NamespacedName
+	scaler     types.UID
+	deployment string
+
+	mutex      sync.Mutex
+	containers map[string]*recommender.History
+	kills      map[killed]int64 // Seconds since 1970 of the last kill of each container that counts already.
+	backfilled bool
+	halfLife   time.Duration
+
+	changed bool // Since it was saved.
+	saved   time.Time
+}
+
+// killed names a container of a pod that was killed.
+type killed struct {
+	pod       types.UID
+	container string
+}
+
+// Kill is the end of a container that ran out of memory.
+type Kill struct {
+	Pod        types.UID
+	Container  string
+	FinishedAt time.Time
+	// Request is the memory that the container requested, in bytes.
+	Request int64
+}
+
+func newRecord(key types.NamespacedName, scaler types.UID, deployment string, now time.Time) *Record {
+	return &Record{
+		key: key, scaler: scaler, deployment: deployment, halfLife: recommender.DefaultHalfLife,
+		containers: map[string]*recommender.History{}, kills: map[killed]int64{}, saved: now,
+	}
+}
+
+// Scaler returns the namespace and name of the scaler, and its UID.
+func (r *Record) Scaler() (types.NamespacedName, types.UID) { return r.key, r.scaler }
+
+// AddUsage adds a sample of a container's usage, in cores and bytes. A sample that cannot be
+// one is a recommender.ErrInvalidSample, and changes nothing.
+func (r *Record) AddUsage(container string, at time.Time, cores float64, bytes int64) error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if bytes < 0 {
+		return recommender.ErrInvalidSample
+	}
+	history := r.history(container)
+	if err := history.AddCPU(at, cores); err != nil {
+		return err
+	}
+	r.changed = true
+	return history.AddMemory(at, bytes)
+}
+
+// AddKill adds that a container was killed for lack of memory, unless it counts already, and
+// reports whether it does now and did not before.
+func (r *Record) AddKill(kill Kill) (bool, error) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	of, at := killed{kill.Pod, kill.Container}, kill.FinishedAt.Unix()
+	if last, isKnown := r.kills[of]; isKnown && at <= last {
+		return false, nil
+	}
+	if err := r.history(kill.Container).AddOOMKill(kill.FinishedAt, kill.Request); err != nil {
+		return false, err
+	}
+	r.kills[of] = at
+	r.changed = true
+	return true, nil
+}
+
+// KeepKills drops the kills of pods that are none of those present.
+func (r *Record) KeepKills(isPresent func(pod types.UID) bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	before := len(r.kills)
+	maps.DeleteFunc(r.kills, func(of killed, _ int64) bool { return !isPresent(of.pod) })
+	r.changed = r.changed || len(r.kills) != before
+}
+
+// Recommend returns what a container should request, which is all zero where nothing is known of it.
+func (r *Record) Recommend(container string, policy recommender.Policy) recommender.Recommendation {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if history := r.containers[container]; history != nil {
+		return history.Recommend(policy)
+	}
+	return recommender.Recommendation{}
+}
+
+// Backfilled reports whether usage from before the scaler was created has been added.
+func (r *Record) Backfilled() bool {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.backfilled
+}
+
+// FirstSample returns the time of the oldest sample of any container, or the zero time where
+// there is none.
+func (r *Record) FirstSample() time.Time {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	var first time.Time
+	for history := range maps.Values(r.containers) {
+		if at := history.FirstSample(); first.IsZero() || !at.IsZero() && at.Before(first) {
+			first = at
+		}
+	}
+	return first
+}
+
+// Backfill adds histories from before the scaler was created, by container, once: there is
+// no second time.
+func (r *Record) Backfill(past map[string]*recommender.History) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.backfilled {
+		return
+	}
+	for container, history := range past {
+		r.history(container).Merge(history)
+	}
+	r.backfilled, r.changed = true, true
+}
+
+// history returns the history of a container, which is a new one where there was none.
+func (r *Record) history(container string) *recommender.History {
+	history := r.containers[container]
+	if history == nil {
+		history = recommender.New(r.halfLife)
+		r.containers[container] = history
+		r.prune(container)
+	}
+	return history
+}
+
+// prune drops what has been unused for too long, and the longest unused of too many
+// containers, but not the one that is just being added.
+func (r *Record) prune(added string) {
+	others := slices.DeleteFunc(slices.Collect(maps.Keys(r.containers)), func(name string) bool { return name == added })
+	slices.SortFunc(others, func(a, b string) int {
+		return cmp.Or(r.containers[b].LastSample().Compare(r.containers[a].LastSample()), cmp.Compare(a, b))
+	})
+	for i, name := range others {
+		newest := r.containers[others[0]].LastSample()
+		if i >= maxContainers-1 || newest.Sub(r.containers[name].LastSample()) > retention {
+			delete(r.containers, name)
+		}
+	}
+}
+
+// setHalfLife has samples lose their weight at another pace.
+func (r *Record) setHalfLife(halfLife time.Duration) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if halfLife == r.halfLife {
+		return
+	}
+	r.halfLife, r.changed = halfLife, true
+	for history := range maps.Values(r.containers) {
+		history.SetHalfLife(halfLife)
+	}
+}

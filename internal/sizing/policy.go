@@ -1,0 +1,126 @@
+package sizing
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/recommender"
+)
+
+// everyContainer is the name in a policy for the containers that have none of their own.
+const everyContainer = "*"
+
+// Surroundings is what limits the size of a pod's containers, whatever their usage.
+type Surroundings struct {
+	// LimitRanges are those of the namespace.
+	LimitRanges []corev1.LimitRange
+	// LargestNode is the most that any node has to give of a resource; none where there is no
+	// node.
+	LargestNode corev1.ResourceList
+}
+
+// Policy returns how a container's size is recommended, in a pod of so many containers.
+func Policy(spec *autoscalingv1beta1.VerticalScalerSpec, container string, containers int, around Surroundings) recommender.Policy {
+	policy := recommender.DefaultPolicy(containers)
+	if asked := spec.Recommendation; asked != nil {
+		applyRecommendationPolicy(&policy, asked, containers)
+	}
+	if asked := policyOf(spec, container); asked != nil {
+		policy.CPU.Allowed = recommender.Range{Min: milliOf(cpuOf(asked.MinAllowed)), Max: milliOf(cpuOf(asked.MaxAllowed))}
+		policy.Memory.Allowed = recommender.Range{Min: bytesOf(memoryOf(asked.MinAllowed)), Max: bytesOf(memoryOf(asked.MaxAllowed))}
+	}
+	policy.CPU.LimitRange = limitRange(around.LimitRanges, corev1.ResourceCPU, (*resource.Quantity).MilliValue)
+	policy.Memory.LimitRange = limitRange(around.LimitRanges, corev1.ResourceMemory, (*resource.Quantity).Value)
+	policy.CPU.NodeSize = around.LargestNode.Cpu().MilliValue()
+	policy.Memory.NodeSize = around.LargestNode.Memory().Value()
+	return policy
+}
+
+// applyRecommendationPolicy puts in place of the defaults what a scaler asks for.
+func applyRecommendationPolicy(policy *recommender.Policy, asked *autoscalingv1beta1.RecommendationPolicy, containers int) {
+	for share, percent := range map[*float64]int32{
+		&policy.TargetPercentile: asked.TargetPercentile,
+		&policy.LowerPercentile:  asked.LowerPercentile,
+		&policy.UpperPercentile:  asked.UpperPercentile,
+	} {
+		if percent > 0 {
+			*share = float64(percent) / 100
+		}
+	}
+	if asked.MarginPercent != nil {
+		policy.Margin = float64(*asked.MarginPercent) / 100
+	}
+	if cpu := cpuOf(asked.PodMinimum); cpu != nil {
+		policy.CPU.PodMinimum = recommender.ShareCPU(cpu.MilliValue(), containers)
+	}
+	if memory := memoryOf(asked.PodMinimum); memory != nil {
+		policy.Memory.PodMinimum = recommender.ShareMemory(memory.Value(), containers)
+	}
+}
+
+// policyOf returns a container's policy, that of all containers where it has none of its own,
+// or nil.
+func policyOf(spec *autoscalingv1beta1.VerticalScalerSpec, container string) *autoscalingv1beta1.ContainerPolicy {
+	var general *autoscalingv1beta1.ContainerPolicy
+	for i := range spec.ContainerPolicies {
+		switch policy := &spec.ContainerPolicies[i]; policy.ContainerName {
+		case container:
+			return policy
+		case everyContainer:
+			general = policy
+		}
+	}
+	return general
+}
+
+// limitRange returns the least and the greatest amount that every LimitRange of the namespace
+// allows a container, in the unit that amount returns.
+func limitRange(
+	ranges []corev1.LimitRange, name corev1.ResourceName, amount func(*resource.Quantity) int64,
+) (allowed recommender.Range) {
+	for i := range ranges {
+		for _, item := range ranges[i].Spec.Limits {
+			if item.Type != corev1.LimitTypeContainer {
+				continue
+			}
+			if least, isSet := item.Min[name]; isSet {
+				allowed.Min = max(allowed.Min, amount(&least))
+			}
+			if most, isSet := item.Max[name]; isSet && (allowed.Max == 0 || amount(&most) < allowed.Max) {
+				allowed.Max = amount(&most)
+			}
+		}
+	}
+	return allowed
+}
+
+func cpuOf(amounts *autoscalingv1beta1.ResourceAmounts) *resource.Quantity {
+	if amounts == nil {
+		return nil
+	}
+	return amounts.CPU
+}
+
+func memoryOf(amounts *autoscalingv1beta1.ResourceAmounts) *resource.Quantity {
+	if amounts == nil {
+		return nil
+	}
+	return amounts.Memory
+}
+
+// milliOf returns a quantity's thousandths, 0 where there is none.
+func milliOf(quantity *resource.Quantity) int64 {
+	if quantity == nil {
+		return 0
+	}
+	return quantity.MilliValue()
+}
+
+// bytesOf returns a quantity's whole units, 0 where there is none.
+func bytesOf(quantity *resource.Quantity) int64 {
+	if quantity == nil {
+		return 0
+	}
+	return quantity.Value()
+}

@@ -1,0 +1,118 @@
+package sizing
+
+import (
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/recommender"
+)
+
+// A recommendation is told anew when a target has moved by as much as targetNews, or a bound
+// by boundNews, both as a share of what was told.
+const (
+	targetNews = 0.05
+	boundNews  = 0.10
+)
+
+// ContainerRecommendation returns what a scaler's status says of a container. A resource that
+// has not been measured is left out; the target is nil where none has.
+func ContainerRecommendation(container string, of recommender.Recommendation) autoscalingv1beta1.ContainerRecommendation {
+	return autoscalingv1beta1.ContainerRecommendation{
+		ContainerName:  container,
+		Target:         amounts(of, func(e recommender.Estimate) int64 { return e.Target }),
+		LowerBound:     amounts(of, func(e recommender.Estimate) int64 { return e.LowerBound }),
+		UpperBound:     amounts(of, func(e recommender.Estimate) int64 { return e.UpperBound }),
+		UncappedTarget: amounts(of, func(e recommender.Estimate) int64 { return e.UncappedTarget }),
+		Samples:        of.Samples,
+		Span:           metav1.Duration{Duration: of.Span},
+		CappedBy:       caps(of),
+	}
+}
+
+// amounts returns one figure of each resource that has been measured, nil where none has.
+func amounts(of recommender.Recommendation, figure func(recommender.Estimate) int64) corev1.ResourceList {
+	var list corev1.ResourceList
+	add := func(name corev1.ResourceName, estimate recommender.Estimate, amount *resource.Quantity) {
+		if estimate.Target == 0 {
+			return
+		}
+		if list == nil {
+			list = corev1.ResourceList{}
+		}
+		list[name] = *amount
+	}
+	add(corev1.ResourceCPU, of.CPU, resource.NewMilliQuantity(figure(of.CPU), resource.DecimalSI))
+	add(corev1.ResourceMemory, of.Memory, resource.NewQuantity(figure(of.Memory), resource.BinarySI))
+	return list
+}
+
+// caps returns what capped the target of each resource, nil where nothing did.
+func caps(of recommender.Recommendation) map[corev1.ResourceName]autoscalingv1beta1.Cap {
+	var capped map[corev1.ResourceName]autoscalingv1beta1.Cap
+	for name, by := range map[corev1.ResourceName]recommender.Cap{
+		corev1.ResourceCPU: of.CPU.CappedBy, corev1.ResourceMemory: of.Memory.CappedBy,
+	} {
+		if by == "" {
+			continue
+		}
+		if capped == nil {
+			capped = map[corev1.ResourceName]autoscalingv1beta1.Cap{}
+		}
+		capped[name] = autoscalingv1beta1.Cap(by)
+	}
+	return capped
+}
+
+// PodTarget returns the sum of the containers' targets.
+func PodTarget(recommendations []autoscalingv1beta1.ContainerRecommendation) corev1.ResourceList {
+	var total corev1.ResourceList
+	for i := range recommendations {
+		for name, amount := range recommendations[i].Target {
+			if total == nil {
+				total = corev1.ResourceList{}
+			}
+			sum := total[name]
+			sum.Add(amount)
+			total[name] = sum
+		}
+	}
+	return total
+}
+
+// News reports whether what is recommended now says something new to those who were told
+// before: another container or cap, or a figure that has moved enough. Number and span of the
+// samples grow all the time, and are no news.
+func News(told, now []autoscalingv1beta1.ContainerRecommendation) bool {
+	return !slices.EqualFunc(told, now, func(a, b autoscalingv1beta1.ContainerRecommendation) bool {
+		return a.ContainerName == b.ContainerName &&
+			near(a.Target, b.Target, targetNews) &&
+			near(a.UncappedTarget, b.UncappedTarget, targetNews) &&
+			near(a.LowerBound, b.LowerBound, boundNews) &&
+			near(a.UpperBound, b.UpperBound, boundNews) &&
+			sameCaps(a.CappedBy, b.CappedBy)
+	})
+}
+
+// near reports whether each amount has moved by less than a share of what it was.
+func near(before, after corev1.ResourceList, share float64) bool {
+	if len(before) != len(after) {
+		return false
+	}
+	for name, amount := range after {
+		was, isKnown := before[name]
+		old := was.AsApproximateFloat64()
+		if !isKnown || math.Abs(amount.AsApproximateFloat64()-old) >= share*old && !amount.Equal(was) {
+			return false
+		}
+	}
+	return true
+}
+
+func sameCaps(a, b map[corev1.ResourceName]autoscalingv1beta1.Cap) bool {
+	return len(a) == len(b) && a[corev1.ResourceCPU] == b[corev1.ResourceCPU] && a[corev1.ResourceMemory] == b[corev1.ResourceMemory]
+}
