@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -8,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/indexers"
 )
 
 // controllerChanged lets through the events by which a Deployment's name becomes free or
@@ -40,4 +43,22 @@ func claimChanged() predicate.Predicate {
 				before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero())
 		},
 	}
+}
+
+// podOfDeployment lets through what happens to a Deployment's pods, so far as it concerns a
+// scaler: of a pod nothing else is cached than what does, see trimPod.
+func podOfDeployment() predicate.Predicate {
+	return predicate.And(
+		predicate.NewPredicateFuncs(func(obj client.Object) bool { return indexers.DeploymentOfPod(obj) != "" }),
+		predicate.Funcs{
+			UpdateFunc: func(e event.UpdateEvent) bool {
+				before, isPod := e.ObjectOld.(*corev1.Pod)
+				after, isStill := e.ObjectNew.(*corev1.Pod)
+				return isPod && isStill && (before.UID != after.UID ||
+					before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero() ||
+					!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+					!equality.Semantic.DeepEqual(before.Status, after.Status))
+			},
+		},
+	)
 }

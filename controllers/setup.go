@@ -3,20 +3,24 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"example.com/upright/indexers"
+	"example.com/upright/internal/histories"
 	"example.com/upright/mappers"
 )
 
@@ -33,8 +37,12 @@ const passTimeout = time.Minute
 type Options struct {
 	// Concurrency is the number of objects of a kind that are reconciled at a time.
 	Concurrency int
+	// Namespaces are those that are watched; none stands for all.
+	Namespaces []string
 	// Metrics is where the controllers' own metrics are registered.
 	Metrics prometheus.Registerer
+	// Usage says where usage is read.
+	Usage UsageOptions
 }
 
 // shared is what every controller is set up with.
@@ -54,14 +62,24 @@ func (s shared) controllerOptions() controller.Options {
 }
 
 // SetupWithManager adds every index and every controller to the manager. The manager's cache
-// and client must have been made with CacheOptions and ClientOptions.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) error {
+// and client must have been made with CacheOptions and ClientOptions. The channel that it
+// returns is closed when a leader that stops has saved what it learned.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) (saved <-chan struct{}, err error) {
+	source, err := newUsageSource(mgr, options)
+	if err != nil {
+		return nil, err
+	}
+	return setup(ctx, mgr, options, source)
+}
+
+// setup is SetupWithManager with a given source of usage.
+func setup(ctx context.Context, mgr ctrl.Manager, options Options, source usageSource) (saved <-chan struct{}, err error) {
 	if err := addIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		return err
+		return nil, err
 	}
 	mapFailures, err := mappers.NewFailures(options.Metrics)
 	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	with := shared{concurrency: options.Concurrency, mapFailures: mapFailures}
 	const (
@@ -71,6 +89,10 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		scaler    = "upright-verticalscaler"
 	)
 	c, recorder := mgr.GetClient(), mgr.GetEventRecorder
+	scalers, err := newVerticalScalerReconciler(ctx, mgr, options, source, scaler)
+	if err != nil {
+		return nil, err
+	}
 	for kind, reconciler := range map[string]interface {
 		setup(ctrl.Manager, shared) error
 	}{
@@ -83,15 +105,48 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) er
 		"Foo": &FooReconciler{deploymentOwner{
 			Client: c, recorder: recorder(foo), fieldOwner: foo, tellCreated: true,
 		}},
-		"VerticalScaler": &VerticalScalerReconciler{
-			Client: c, recorder: recorder(scaler), fieldOwner: scaler,
-		},
+		"VerticalScaler": scalers,
 	} {
 		if err := reconciler.setup(mgr, with); err != nil {
-			return fmt.Errorf("set up the %s controller: %w", kind, err)
+			return nil, fmt.Errorf("set up the %s controller: %w", kind, err)
 		}
 	}
-	return nil
+	return scalers.checkpoints.saved, nil
+}
+
+// newVerticalScalerReconciler returns the reconciler of VerticalScalers, and adds to the
+// manager what learns for it.
+func newVerticalScalerReconciler(
+	ctx context.Context, mgr ctrl.Manager, options Options, source usageSource, name string,
+) (*VerticalScalerReconciler, error) {
+	// These are read without being watched.
+	for _, kind := range []client.Object{&corev1.Node{}, &corev1.LimitRange{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			return nil, fmt.Errorf("cache %T: %w", kind, err)
+		}
+	}
+	metrics, err := newUsageMetrics(options.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	advisor := &advisor{cache: mgr.GetCache(), histories: histories.NewStore()}
+	checkpoints := &Checkpointer{
+		Client: mgr.GetClient(), server: mgr.GetAPIReader(), namespaces: options.Namespaces, fieldOwner: client.FieldOwner(name),
+		histories: advisor.histories, interval: options.Usage.CheckpointInterval, metrics: metrics,
+		saved: make(chan struct{}),
+	}
+	collector := newUsageCollector(advisor, checkpoints.restore, source, options.Usage.Interval, metrics)
+	past := newBackfiller(collector, source.past, options.Usage.History)
+	if err := errors.Join(mgr.Add(checkpoints), mgr.Add(collector), mgr.Add(past)); err != nil {
+		return nil, fmt.Errorf("add what learns from usage: %w", err)
+	}
+	if err := options.Metrics.Register(newRecommendationMetrics(collector, mgr.Elected())); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return &VerticalScalerReconciler{
+		Client: mgr.GetClient(), recorder: mgr.GetEventRecorder(name), fieldOwner: client.FieldOwner(name),
+		checkpoints: checkpoints, usage: collector, past: past,
+	}, nil
 }
 
 // setupOwner adds the controller of a kind that owns Deployments. Named maps a Deployment to
@@ -116,6 +171,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		indexers.AddFooDeploymentName,
 		indexers.AddVerticalScalerDeploymentName,
 		indexers.AddDeploymentController,
+		indexers.AddPodDeployment,
 	} {
 		if err := add(ctx, indexer); err != nil {
 			return err

@@ -58,6 +58,7 @@ func TestSetupNamesTheIndexThatCannotBeAdded(t *testing.T) {
 		"index Foos by spec.deploymentName",
 		"index VerticalScalers by spec.deploymentName",
 		"index Deployments by metadata.ownerReferences.controller",
+		"index pods by metadata.ownerReferences.deployment",
 	} {
 		mgr := newUnstartedManager(t, func(options *ctrl.Options) {
 			options.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
@@ -65,7 +66,7 @@ func TestSetupNamesTheIndexThatCannotBeAdded(t *testing.T) {
 				return &fullIndexer{Cache: inner, room: room}, err
 			}
 		})
-		err := SetupWithManager(t.Context(), mgr, Options{Concurrency: 1, Metrics: prometheus.NewRegistry()})
+		_, err := SetupWithManager(t.Context(), mgr, newOptions())
 		require.ErrorIs(t, err, errFull)
 		assert.ErrorContains(t, err, want)
 	}
@@ -76,7 +77,9 @@ func TestSetupSaysThatTheMetricIsThereAlready(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	_, err := mappers.NewFailures(registry)
 	require.NoError(t, err)
-	err = SetupWithManager(t.Context(), newUnstartedManager(t, func(*ctrl.Options) {}), Options{Concurrency: 1, Metrics: registry})
+	options := newOptions()
+	options.Metrics = registry
+	_, err = SetupWithManager(t.Context(), newUnstartedManager(t, func(*ctrl.Options) {}), options)
 	assert.ErrorContains(t, err, "register metrics: ")
 }
 
@@ -85,7 +88,7 @@ func TestSetupNamesTheControllerThatCannotBeSetUp(t *testing.T) {
 	var err error
 	for range 2 { // The second time, at the latest, the controllers' names are taken.
 		mgr := newUnstartedManager(t, func(options *ctrl.Options) { options.Controller.SkipNameValidation = new(false) })
-		err = SetupWithManager(t.Context(), mgr, Options{Concurrency: 1, Metrics: prometheus.NewRegistry()})
+		_, err = SetupWithManager(t.Context(), mgr, newOptions())
 	}
 	require.ErrorContains(t, err, "set up the ")
 	assert.ErrorContains(t, err, " controller: ")
@@ -100,6 +103,7 @@ func TestEveryMapperShowsInTheMetricFromTheStart(t *testing.T) {
 		"deployment-to-foos",
 		"deployment-to-verticalscalers",
 		"verticalscaler-to-siblings",
+		"pod-to-verticalscalers",
 	} {
 		assert.Zero(t, mapFailures(t, m, mapper), mapper)
 	}

@@ -46,9 +46,26 @@ type manager struct {
 	stop    func()
 }
 
+// newOptions returns options with which usage is read often.
+func newOptions() Options {
+	return Options{
+		Concurrency: 4,
+		Metrics:     prometheus.NewRegistry(),
+		Usage:       UsageOptions{Interval: often, CheckpointInterval: time.Hour},
+	}
+}
+
 // startManager runs every controller for one namespace until the test ends. The options may
-// be changed before it starts.
+// be changed before it starts. No container uses anything.
 func startManager(t *testing.T, namespace string, change ...func(*ctrl.Options, *rest.Config)) *manager {
+	t.Helper()
+	return startManagerWith(t, namespace, newOptions(), usageSource{Source: &meter{}}, change...)
+}
+
+// startManagerWith is startManager with options and a source of usage.
+func startManagerWith(
+	t *testing.T, namespace string, with Options, source usageSource, change ...func(*ctrl.Options, *rest.Config),
+) *manager {
 	t.Helper()
 	restConfig := rest.CopyConfig(env.Config)
 	options := ctrl.Options{
@@ -65,8 +82,11 @@ func startManager(t *testing.T, namespace string, change ...func(*ctrl.Options, 
 	mgr, err := ctrl.NewManager(restConfig, options)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	registry := prometheus.NewRegistry()
-	require.NoError(t, SetupWithManager(ctx, mgr, Options{Concurrency: 4, Metrics: registry}))
+	registry, isRegistry := with.Metrics.(*prometheus.Registry)
+	require.True(t, isRegistry)
+	with.Namespaces = []string{namespace}
+	_, err = setup(ctx, mgr, with, source)
+	require.NoError(t, err)
 	stopped := make(chan error, 1)
 	go func() { stopped <- mgr.Start(ctx) }()
 	running := true

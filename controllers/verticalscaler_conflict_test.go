@@ -23,7 +23,7 @@ func rivals(t *testing.T, namespace string) (elder, younger *autoscalingv1beta1.
 	assertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
 	assert.Contains(t, condition(status, "Ready").Message, `"z-elder"`)
 	assert.Contains(t, condition(status, "Conflicted").Message, `"z-elder"`)
-	scalerIs(t, elder, isTrue, "DeploymentFound")
+	scalerIs(t, elder, isFalse, "NoPods")
 	return elder, younger
 }
 
@@ -47,7 +47,7 @@ func TestOfTwoScalersTheYoungerStepsInAtOnceWhenTheElder(t *testing.T) {
 			startManager(t, namespace)
 			elder, younger := rivals(t, namespace)
 			leave(t, elder)
-			status := scalerIs(t, younger, isTrue, "DeploymentFound")
+			status := scalerIs(t, younger, isFalse, "NoPods")
 			assertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
 		})
 	}
@@ -61,7 +61,7 @@ func TestAnElderScalerThatIsCreatedAnewIsTheYoungerOfTheTwo(t *testing.T) {
 	nextSecond(t, younger)
 	remove(t, elder)
 	anew := create(t, newScaler(namespace, "z-elder", "web"))
-	scalerIs(t, younger, isTrue, "DeploymentFound")
+	scalerIs(t, younger, isFalse, "NoPods")
 	status := scalerIs(t, anew, isFalse, "Conflicted")
 	assert.Contains(t, condition(status, "Ready").Message, `"a-younger"`)
 }
@@ -75,9 +75,9 @@ func TestAnElderScalerThatTurnsToADeploymentTakesItOver(t *testing.T) {
 	nextSecond(t, elder)
 	create(t, foreign(namespace, "web"))
 	younger := create(t, newScaler(namespace, "a-younger", "web"))
-	scalerIs(t, younger, isTrue, "DeploymentFound")
+	scalerIs(t, younger, isFalse, "NoPods")
 	edit(t, elder, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = "web" })
-	scalerIs(t, elder, isTrue, "DeploymentFound")
+	scalerIs(t, elder, isFalse, "NoPods")
 	scalerIs(t, younger, isFalse, "Conflicted")
 }
 
@@ -125,7 +125,7 @@ func TestOfThreeScalersEachOfTheOthersNamesTheOneThatActs(t *testing.T) {
 	status := scalerIs(t, third, isFalse, "Conflicted")
 	assert.Contains(t, condition(status, "Ready").Message, `"z-elder"`)
 	remove(t, elder)
-	scalerIs(t, younger, isTrue, "DeploymentFound")
+	scalerIs(t, younger, isFalse, "NoPods")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.Contains(c, condition(refresh(c, third).Status, "Ready").Message, `"a-younger"`)
 	}, soon, often)
@@ -139,7 +139,7 @@ func TestScalersOfOneNameInTwoNamespacesDoNotConflict(t *testing.T) {
 	create(t, foreign(namespace, "web"))
 	create(t, foreign(other, "web"))
 	scaler := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 	nextSecond(t, scaler)
-	scalerIs(t, create(t, newScaler(other, "s", "web")), isTrue, "DeploymentFound")
+	scalerIs(t, create(t, newScaler(other, "s", "web")), isFalse, "NoPods")
 }

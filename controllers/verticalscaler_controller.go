@@ -14,6 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/indexers"
@@ -22,16 +24,23 @@ import (
 
 // +kubebuilder:rbac:groups=autoscaling.example.com,resources=verticalscalers,verbs=list;watch
 // +kubebuilder:rbac:groups=autoscaling.example.com,resources=verticalscalers/status,verbs=patch
+// +kubebuilder:rbac:groups=core,resources=pods;nodes;limitranges,verbs=list;watch
+// +kubebuilder:rbac:groups=metrics.k8s.io,resources=pods,verbs=list
 
-// VerticalScalerReconciler finds, for each VerticalScaler, the Deployment that it names. It
-// never writes to that Deployment.
+// VerticalScalerReconciler finds, for each VerticalScaler, the Deployment that it names, and
+// says what its pods should request. It never writes to that Deployment.
 type VerticalScalerReconciler struct {
 	client.Client
 	recorder   events.EventRecorder
 	fieldOwner client.FieldOwner
+
+	checkpoints *Checkpointer
+	usage       *UsageCollector
+	past        *Backfiller
 }
 
-// Reconcile finds a VerticalScaler's target and its rivals for it, and says so in its status.
+// Reconcile finds a VerticalScaler's target and its rivals for it, learns what the target's
+// pods show, and says in the status what they should request.
 func (r *VerticalScalerReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	scaler := &autoscalingv1beta1.VerticalScaler{}
 	if err := r.Get(ctx, req.NamespacedName, scaler); err != nil {
@@ -48,7 +57,42 @@ func (r *VerticalScalerReconciler) Reconcile(ctx context.Context, req ctrl.Reque
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	return ctrl.Result{}, r.publish(ctx, scaler, scalerStatus(scaler, target, rival, time.Now()))
+	if err := r.awaitKnowledge(ctx); err != nil {
+		return ctrl.Result{}, err
+	}
+	advice, err := r.learn(ctx, scaler)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	status := scalerStatus(scaler, findings{target, rival, advice, r.usage.unavailability()}, time.Now())
+	return ctrl.Result{}, r.publish(ctx, scaler, status)
+}
+
+// awaitKnowledge waits until a manager that has just become the leader knows what the one
+// before it knew, and what is used now. It does so once.
+func (r *VerticalScalerReconciler) awaitKnowledge(ctx context.Context) error {
+	if err := r.checkpoints.restore(ctx); err != nil {
+		return err
+	}
+	return r.usage.waitReady(ctx)
+}
+
+// learn learns from the target's pods and returns what is to be said of them.
+func (r *VerticalScalerReconciler) learn(ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler) (advice, error) {
+	pods, err := podsOf(ctx, r.usage.cache, scaler)
+	if err != nil {
+		return advice{}, err
+	}
+	record := r.usage.record(scaler)
+	if !scaler.Spec.Suspend {
+		r.past.request(client.ObjectKeyFromObject(scaler), record)
+		counted, err := learnKills(record, pods)
+		r.usage.metrics.oomKills.Add(float64(counted))
+		if err != nil {
+			return advice{}, err
+		}
+	}
+	return r.usage.advise(ctx, scaler, record, pods)
 }
 
 // findTarget returns the metadata of the Deployment that the scaler names, nil where there is none.
@@ -116,20 +160,21 @@ func (r *VerticalScalerReconciler) publish(
 	return nil
 }
 
-// tellTransition records an event when the reason of Ready has changed.
+// tellTransition records an event when the reason of Ready has changed. That nothing is known
+// yet of a new pod is no event: something will be in a minute.
 func (r *VerticalScalerReconciler) tellTransition(
 	scaler *autoscalingv1beta1.VerticalScaler, status autoscalingv1beta1.VerticalScalerStatus,
 ) {
 	before := meta.FindStatusCondition(scaler.Status.Conditions, autoscalingv1beta1.ConditionReady)
 	after := meta.FindStatusCondition(status.Conditions, autoscalingv1beta1.ConditionReady)
-	if before != nil && before.Reason == after.Reason {
+	if before != nil && before.Reason == after.Reason || after.Reason == autoscalingv1beta1.ReasonNoSamples {
 		return
 	}
 	eventType := corev1.EventTypeNormal
-	if after.Reason == autoscalingv1beta1.ReasonConflicted {
+	if after.Reason == autoscalingv1beta1.ReasonConflicted || after.Reason == autoscalingv1beta1.ReasonMetricsUnavailable {
 		eventType = corev1.EventTypeWarning
 	}
-	r.recorder.Eventf(scaler, nil, eventType, after.Reason, "FindTarget", "%s", after.Message)
+	r.recorder.Eventf(scaler, nil, eventType, after.Reason, "Recommend", "%s", after.Message)
 }
 
 func (r *VerticalScalerReconciler) setup(mgr ctrl.Manager, with shared) error {
@@ -139,6 +184,9 @@ func (r *VerticalScalerReconciler) setup(mgr ctrl.Manager, with shared) error {
 			builder.OnlyMetadata).
 		Watches(&autoscalingv1beta1.VerticalScaler{}, mappers.VerticalScalerToSiblings(mgr.GetCache(), with.mapFailures),
 			builder.WithPredicates(claimChanged())).
+		Watches(&corev1.Pod{}, mappers.PodToVerticalScalers(mgr.GetCache(), with.mapFailures),
+			builder.WithPredicates(podOfDeployment())).
+		WatchesRawSource(source.Channel(r.usage.wake, &handler.EnqueueRequestForObject{})).
 		WithOptions(with.controllerOptions()).
 		Complete(r)
 }

@@ -88,8 +88,8 @@ func told(t assert.TestingT, obj client.Object) map[string]int {
 	return reasons
 }
 
-// flakyCache is a manager's cache whose lists of VerticalScalers, where a mapper asks and not
-// a pass, fail as often as it is told. It counts those that do not fail: one a pass, and one
+// flakyCache is a manager's cache whose lists of a Deployment's VerticalScalers, where a mapper
+// asks and not a pass, fail as often as it is told. It counts those that do not fail: one a pass, and one
 // an event that is mapped.
 type flakyCache struct {
 	cache.Cache
@@ -97,7 +97,10 @@ type flakyCache struct {
 }
 
 func (f *flakyCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	if _, isScalers := list.(*autoscalingv1beta1.VerticalScalerList); isScalers {
+	_, isScalers := list.(*autoscalingv1beta1.VerticalScalerList)
+	options := client.ListOptions{}
+	options.ApplyOptions(opts)
+	if isScalers && options.FieldSelector != nil {
 		if controller.ReconcileIDFromContext(ctx) == "" && f.failures.Add(-1) >= 0 {
 			return errors.New("the cache is not in the mood")
 		}

@@ -34,7 +34,7 @@ func TestADeploymentsEventIsNotLostWhenItsLookupFails(t *testing.T) {
 
 			flaky.failures.Store(k)
 			d := create(t, foreign(namespace, "web"))
-			scalerIs(t, scaler, isTrue, "DeploymentFound")
+			scalerIs(t, scaler, isFalse, "NoPods")
 			assert.InDelta(t, k, mapFailures(t, m, "deployment-to-verticalscalers"), 0)
 
 			flaky.failures.Store(k)
@@ -54,7 +54,7 @@ func TestASiblingsEventIsNotLostWhenItsLookupFails(t *testing.T) {
 	elder, younger := rivals(t, namespace)
 	flaky.failures.Store(3)
 	remove(t, elder)
-	scalerIs(t, younger, isTrue, "DeploymentFound")
+	scalerIs(t, younger, isFalse, "NoPods")
 	assert.InDelta(t, 3, mapFailures(t, m, "verticalscaler-to-siblings"), 0)
 }
 
@@ -95,8 +95,8 @@ func TestDeploymentsEventsAreMappedWithoutAnApiCall(t *testing.T) {
 	for i := range 10 {
 		s := create(t, newScaler(namespace, fmt.Sprintf("s-%d", i), fmt.Sprintf("web-%d", i)))
 		create(t, foreign(namespace, fmt.Sprintf("web-%d", i)))
-		scalerIs(t, s, isTrue, "DeploymentFound")
-		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.NotZero(c, told(c, s)["DeploymentFound"]) }, soon, often)
+		scalerIs(t, s, isFalse, "NoPods")
+		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.NotZero(c, told(c, s)["NoPods"]) }, soon, often)
 	}
 	assert.NotEmpty(t, asks.take(), "requests are counted")
 	before := looks.lists.Load()
@@ -183,7 +183,7 @@ func TestAScalersStatusFollowsItsTargetWithinASecond(t *testing.T) {
 	}
 	for range 5 {
 		d := foreign(namespace, "web")
-		change("creation", func() { create(t, d) }, isTrue, "DeploymentFound")
+		change("creation", func() { create(t, d) }, isFalse, "NoPods")
 		change("deletion", func() { remove(t, d) }, isFalse, "DeploymentNotFound")
 	}
 	assert.Equal(t, autoscalingv1beta1.ReasonDeploymentNotFound, condition(scaler.Status, "TargetFound").Reason)

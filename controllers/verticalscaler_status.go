@@ -3,35 +3,62 @@ package controllers
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/sizing"
 )
 
-// scalerStatus returns a scaler's status, given its target's metadata (nil where there is
-// none) and the older scaler that acts in its place (nil where there is none).
+// findings are what a scaler's status follows from.
+type findings struct {
+	// target is the metadata of the Deployment, nil where there is none.
+	target *metav1.PartialObjectMetadata
+	// rival is the older scaler that acts in this one's place, nil where there is none.
+	rival *autoscalingv1beta1.VerticalScaler
+	advice
+	// unavailable says why usage cannot be read and what to do; empty where it can.
+	unavailable string
+}
+
+// scalerStatus returns a scaler's status.
 func scalerStatus(
-	scaler *autoscalingv1beta1.VerticalScaler,
-	target *metav1.PartialObjectMetadata,
-	rival *autoscalingv1beta1.VerticalScaler,
-	now time.Time,
+	scaler *autoscalingv1beta1.VerticalScaler, found findings, now time.Time,
 ) autoscalingv1beta1.VerticalScalerStatus {
-	found := targetFound(scaler, target)
-	conflicted := conflict(scaler, rival)
 	status := *scaler.Status.DeepCopy()
 	status.ObservedGeneration = scaler.Generation
+	setRecommendations(scaler, &status, found)
+	target, conflicted := targetFound(scaler, found.target), conflict(scaler, found.rival)
+	recommended := recommendationReady(scaler, status.Recommendations, found)
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool {
 		return c.Reason == autoscalingv1beta1.ReasonPending
 	})
-	for _, condition := range []metav1.Condition{found, conflicted, ready(scaler, found, conflicted)} {
+	for _, condition := range []metav1.Condition{
+		target, conflicted, recommended, ready(scaler, target, conflicted, recommended),
+	} {
 		condition.ObservedGeneration = scaler.Generation
 		condition.LastTransitionTime = metav1.NewTime(now)
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
 	return status
+}
+
+// setRecommendations puts what is recommended into the status, where that says something new.
+func setRecommendations(
+	scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings,
+) {
+	switch {
+	case found.rival != nil:
+		status.Recommendations = nil
+	case scaler.Spec.Suspend:
+	case sizing.News(status.Recommendations, found.recommendations):
+		status.Recommendations = found.recommendations
+	}
+	status.PodTarget = sizing.PodTarget(status.Recommendations)
 }
 
 func targetFound(scaler *autoscalingv1beta1.VerticalScaler, target *metav1.PartialObjectMetadata) metav1.Condition {
@@ -74,20 +101,67 @@ func conflict(scaler, rival *autoscalingv1beta1.VerticalScaler) metav1.Condition
 	}
 }
 
-// ready sums the other conditions up: the first thing that stands in the way is the reason.
-func ready(scaler *autoscalingv1beta1.VerticalScaler, found, conflicted metav1.Condition) metav1.Condition {
-	ready := metav1.Condition{
-		Type: autoscalingv1beta1.ConditionReady, Status: metav1.ConditionFalse,
+// recommendationReady says whether there is a recommendation for each container. Its reason is
+// the first thing that keeps it from being one, or from following the usage of now.
+func recommendationReady(
+	scaler *autoscalingv1beta1.VerticalScaler, recommended []autoscalingv1beta1.ContainerRecommendation, found findings,
+) metav1.Condition {
+	missing := missingFrom(recommended, found.containers)
+	condition := metav1.Condition{Type: autoscalingv1beta1.ConditionRecommendationReady, Status: metav1.ConditionFalse}
+	if len(recommended) > 0 && len(missing) == 0 {
+		condition.Status = metav1.ConditionTrue
 	}
+	switch {
+	case found.rival != nil:
+		condition.Reason = autoscalingv1beta1.ReasonConflicted
+		condition.Message = fmt.Sprintf("VerticalScaler %q is older and has the recommendation.", found.rival.Name)
+	case scaler.Spec.Suspend:
+		condition.Reason = autoscalingv1beta1.ReasonSuspended
+		condition.Message = "spec.suspend is set: the recommendation stays as it is until it is removed."
+	case found.unavailable != "":
+		condition.Reason = autoscalingv1beta1.ReasonMetricsUnavailable
+		condition.Message = fmt.Sprintf("Usage cannot be read: %s.", found.unavailable)
+	case !found.running:
+		condition.Reason = autoscalingv1beta1.ReasonNoPods
+		condition.Message = fmt.Sprintf("Deployment %q has no pods: usage is measured as soon as it has.", scaler.Spec.DeploymentName)
+	case len(missing) > 0:
+		condition.Reason = autoscalingv1beta1.ReasonNoSamples
+		condition.Message = fmt.Sprintf("The usage of %s has not been measured yet: it usually is within two minutes of its start.",
+			strings.Join(missing, ", "))
+	default:
+		condition.Reason = autoscalingv1beta1.ReasonRecommended
+		condition.Message = "Each container has a recommendation from its usage, see status.recommendations."
+	}
+	return condition
+}
+
+// missingFrom returns, in quotes, the containers that are not among those recommended for.
+func missingFrom(recommended []autoscalingv1beta1.ContainerRecommendation, containers []string) []string {
+	var missing []string
+	for _, container := range containers {
+		if !slices.ContainsFunc(recommended, func(r autoscalingv1beta1.ContainerRecommendation) bool {
+			return r.ContainerName == container
+		}) {
+			missing = append(missing, strconv.Quote(container))
+		}
+	}
+	return missing
+}
+
+// ready sums the other conditions up: the first thing that stands in the way is the reason.
+func ready(scaler *autoscalingv1beta1.VerticalScaler, target, conflicted, recommended metav1.Condition) metav1.Condition {
+	ready := metav1.Condition{Type: autoscalingv1beta1.ConditionReady, Status: metav1.ConditionFalse}
 	switch {
 	case conflicted.Status == metav1.ConditionTrue:
 		ready.Reason, ready.Message = conflicted.Reason, conflicted.Message
 	case scaler.Spec.Suspend:
 		ready.Reason = autoscalingv1beta1.ReasonSuspended
-		ready.Message = "spec.suspend is set: nothing is recommended or applied until it is removed."
+		ready.Message = "spec.suspend is set: nothing is learned, recommended or applied until it is removed."
+	case target.Status != metav1.ConditionTrue:
+		ready.Reason, ready.Message = target.Reason, target.Message
 	default:
-		ready.Status = found.Status
-		ready.Reason, ready.Message = found.Reason, found.Message
+		ready.Status = recommended.Status
+		ready.Reason, ready.Message = recommended.Reason, recommended.Message
 	}
 	return ready
 }

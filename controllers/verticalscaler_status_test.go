@@ -25,21 +25,21 @@ func TestScalerStatusSaysWhatStandsInTheWayFirst(t *testing.T) {
 		reason    string
 		message   string
 	}{
-		"all is well":                     {exists, nil, false, isTrue, "DeploymentFound", `Deployment "web" exists.`},
+		"all is well":                     {exists, nil, false, isFalse, "NoPods", `Deployment "web" has no pods: usage is measured as soon as it has.`},
 		"no target":                       {nil, nil, false, isFalse, "DeploymentNotFound", `There is no Deployment "web" in this namespace: create it or correct spec.deploymentName.`},
 		"the target goes":                 {ending, nil, false, isFalse, "DeploymentTerminating", `Deployment "web" is being deleted; one created anew is found at once.`},
 		"a rival":                         {exists, rival, false, isFalse, "Conflicted", `VerticalScaler "rival" is older and acts on Deployment "web": delete one of the two.`},
 		"a rival, no target":              {nil, rival, false, isFalse, "Conflicted", `VerticalScaler "rival" is older and acts on Deployment "web": delete one of the two.`},
 		"a rival, suspended":              {exists, rival, true, isFalse, "Conflicted", `VerticalScaler "rival" is older and acts on Deployment "web": delete one of the two.`},
-		"suspended":                       {exists, nil, true, isFalse, "Suspended", "spec.suspend is set: nothing is recommended or applied until it is removed."},
-		"suspended, no target to be sure": {nil, nil, true, isFalse, "Suspended", "spec.suspend is set: nothing is recommended or applied until it is removed."},
+		"suspended":                       {exists, nil, true, isFalse, "Suspended", "spec.suspend is set: nothing is learned, recommended or applied until it is removed."},
+		"suspended, no target to be sure": {nil, nil, true, isFalse, "Suspended", "spec.suspend is set: nothing is learned, recommended or applied until it is removed."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			scaler := newScaler("one", "s", "web")
 			scaler.Generation = 7
 			scaler.Spec.Suspend = test.suspended
-			status := scalerStatus(scaler, test.target, test.rival, time.Now())
+			status := scalerStatus(scaler, findings{target: test.target, rival: test.rival}, time.Now())
 			assertCondition(t, status.Conditions, "Ready", test.ready, test.reason)
 			assert.Equal(t, test.message, condition(status, "Ready").Message)
 			assert.Equal(t, int64(7), status.ObservedGeneration)
@@ -51,16 +51,16 @@ func TestScalerStatusIsTheSameAsLongAsItsReasonsAre(t *testing.T) {
 	t.Parallel()
 	scaler, start := newScaler("one", "s", "web"), time.Now()
 	scaler.Generation = 1
-	scaler.Status = scalerStatus(scaler, nil, nil, start)
-	assert.Equal(t, scaler.Status, scalerStatus(scaler, nil, nil, start.Add(time.Hour)))
+	scaler.Status = scalerStatus(scaler, findings{}, start)
+	assert.Equal(t, scaler.Status, scalerStatus(scaler, findings{}, start.Add(time.Hour)))
 
 	scaler.Generation = 2
-	later := scalerStatus(scaler, nil, nil, start.Add(time.Hour))
+	later := scalerStatus(scaler, findings{}, start.Add(time.Hour))
 	for _, c := range later.Conditions {
 		assert.Equal(t, int64(2), c.ObservedGeneration, c.Type)
 		assert.True(t, c.LastTransitionTime.Time.Equal(start), "%s has not changed its status", c.Type)
 	}
-	found := scalerStatus(scaler, newDeploymentMetadata(), nil, start.Add(time.Hour))
+	found := scalerStatus(scaler, findings{target: newDeploymentMetadata()}, start.Add(time.Hour))
 	assert.True(t, condition(found, "TargetFound").LastTransitionTime.Time.Equal(start.Add(time.Hour)))
 	assert.True(t, condition(found, "Conflicted").LastTransitionTime.Time.Equal(start))
 }
@@ -68,16 +68,14 @@ func TestScalerStatusIsTheSameAsLongAsItsReasonsAre(t *testing.T) {
 func TestScalerStatusKeepsWhatOthersWroteWhileTheTargetIsAway(t *testing.T) {
 	t.Parallel()
 	scaler := newScaler("one", "s", "web")
-	scaler.Status.Recommendations = []autoscalingv1beta1.ContainerRecommendation{{ContainerName: "web", Samples: 5}}
 	scaler.Status.Sizing = []autoscalingv1beta1.ContainerSizing{{ContainerName: "web"}}
 	scaler.Status.Conditions = []metav1.Condition{
 		{Type: "Ready", Status: "Unknown", Reason: "Pending"},
 		{Type: "Applied", Status: isTrue, Reason: "Resized"},
 	}
 	before := scaler.DeepCopy()
-	status := scalerStatus(scaler, nil, nil, time.Now())
+	status := scalerStatus(scaler, findings{}, time.Now())
 	assert.Equal(t, before, scaler, "what was read is not changed")
-	assert.Equal(t, before.Status.Recommendations, status.Recommendations)
 	assert.Equal(t, before.Status.Sizing, status.Sizing)
 	assertCondition(t, status.Conditions, "Applied", isTrue, "Resized")
 	assertCondition(t, status.Conditions, "Ready", isFalse, "DeploymentNotFound")

@@ -18,10 +18,10 @@ func TestScalerCreatedFirstFindsTheDeploymentWhenItComes(t *testing.T) {
 	status := scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	assertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
 	assertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
-	assert.Len(t, status.Conditions, 3, "what the default status said is gone")
+	assert.Len(t, status.Conditions, 4, "what the default status said is gone")
 
 	create(t, foreign(namespace, "web"))
-	status = scalerIs(t, scaler, isTrue, "DeploymentFound")
+	status = scalerIs(t, scaler, isFalse, "NoPods")
 	assertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
 	assertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
 }
@@ -31,7 +31,7 @@ func TestScalerFindsADeploymentThatIsThereAlready(t *testing.T) {
 	namespace := env.Namespace(t)
 	create(t, foreign(namespace, "web"))
 	startManager(t, namespace)
-	scalerIs(t, create(t, newScaler(namespace, "s", "web")), isTrue, "DeploymentFound")
+	scalerIs(t, create(t, newScaler(namespace, "s", "web")), isFalse, "NoPods")
 }
 
 func TestScalerFindsADeploymentOfUprightsOwnAsAnyOther(t *testing.T) {
@@ -41,7 +41,7 @@ func TestScalerFindsADeploymentOfUprightsOwnAsAnyOther(t *testing.T) {
 	scaler := create(t, newScaler(namespace, "s", "box"))
 	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	create(t, newBusybox(namespace, "box"))
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 }
 
 func TestScalerIgnoresDeploymentsOfItsNameAndOfOtherNamespaces(t *testing.T) {
@@ -65,7 +65,7 @@ func TestScalerFollowsTheDeletionAndReCreationOfItsTarget(t *testing.T) {
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	for range 3 {
 		d := create(t, foreign(namespace, "web"))
-		found := scalerIs(t, scaler, isTrue, "DeploymentFound")
+		found := scalerIs(t, scaler, isFalse, "NoPods")
 
 		release := finalize(t, d)
 		remove(t, d)
@@ -78,7 +78,7 @@ func TestScalerFollowsTheDeletionAndReCreationOfItsTarget(t *testing.T) {
 		assertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
 	}
 	create(t, foreign(namespace, "web"))
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 }
 
 func TestScalerIsNotLeftBehindWhenItsTargetIsReplacedAtOnce(t *testing.T) {
@@ -87,12 +87,12 @@ func TestScalerIsNotLeftBehindWhenItsTargetIsReplacedAtOnce(t *testing.T) {
 	startManager(t, namespace)
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	d := create(t, foreign(namespace, "web"))
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 	for range 10 {
 		remove(t, d)
 		d = create(t, foreign(namespace, "web"))
 	}
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 	remove(t, d)
 	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 }
@@ -103,7 +103,7 @@ func TestScalerFollowsItsSpecToAnotherDeploymentAndBack(t *testing.T) {
 	startManager(t, namespace)
 	a := create(t, foreign(namespace, "a"))
 	scaler := create(t, newScaler(namespace, "s", "a"))
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 
 	turn := func(to string) {
 		edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = to })
@@ -112,17 +112,17 @@ func TestScalerFollowsItsSpecToAnotherDeploymentAndBack(t *testing.T) {
 	status := scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	assert.Contains(t, condition(status, "Ready").Message, `There is no Deployment "b"`)
 	b := create(t, foreign(namespace, "b"))
-	status = scalerIs(t, scaler, isTrue, "DeploymentFound")
+	status = scalerIs(t, scaler, isFalse, "NoPods")
 	assert.Contains(t, condition(status, "Ready").Message, `"b"`)
 
 	turn("a")
-	require.Contains(t, condition(scalerIs(t, scaler, isTrue, "DeploymentFound"), "Ready").Message, `"a"`)
+	require.Contains(t, condition(scalerIs(t, scaler, isFalse, "NoPods"), "Ready").Message, `"a"`)
 	remove(t, b)
 	remove(t, a)
 	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	create(t, foreign(namespace, "b"))
 	create(t, foreign(namespace, "a"))
-	status = scalerIs(t, scaler, isTrue, "DeploymentFound")
+	status = scalerIs(t, scaler, isFalse, "NoPods")
 	assert.Contains(t, condition(status, "Ready").Message, `"a"`)
 }
 
@@ -132,7 +132,7 @@ func TestSuspendedScalerSaysSoAndStillFollowsItsTarget(t *testing.T) {
 	startManager(t, namespace)
 	d := create(t, foreign(namespace, "web"))
 	scaler := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 	suspend := func(suspend bool) {
 		edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = suspend })
 	}
@@ -148,7 +148,7 @@ func TestSuspendedScalerSaysSoAndStillFollowsItsTarget(t *testing.T) {
 	suspend(false)
 	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	create(t, foreign(namespace, "web"))
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 }
 
 func TestScalerCreatedAnewUnderItsNameDoesNotGetTheStatusOfTheOneBefore(t *testing.T) {
@@ -157,7 +157,7 @@ func TestScalerCreatedAnewUnderItsNameDoesNotGetTheStatusOfTheOneBefore(t *testi
 	startManager(t, namespace)
 	create(t, foreign(namespace, "web"))
 	first := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, first, isTrue, "DeploymentFound")
+	scalerIs(t, first, isFalse, "NoPods")
 	for range 5 {
 		remove(t, first)
 		second := create(t, newScaler(namespace, "s", "gone"))
@@ -166,7 +166,7 @@ func TestScalerCreatedAnewUnderItsNameDoesNotGetTheStatusOfTheOneBefore(t *testi
 		assertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
 		remove(t, second)
 		first = create(t, newScaler(namespace, "s", "web"))
-		scalerIs(t, first, isTrue, "DeploymentFound")
+		scalerIs(t, first, isFalse, "NoPods")
 	}
 }
 
@@ -178,8 +178,8 @@ func TestScalerDoesNotMindARolloutOfItsTarget(t *testing.T) {
 	startManager(t, namespace, wrote.record, passes.use)
 	d := create(t, foreign(namespace, "web"))
 	scaler := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, 1, told(c, scaler)["DeploymentFound"]) }, soon, often)
+	scalerIs(t, scaler, isFalse, "NoPods")
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, 1, told(c, scaler)["NoPods"]) }, soon, often)
 	wroteBefore, passesBefore := len(wrote.all()), passes.lists.Load()
 	edit(t, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "web:2" })
 	rollOut(t, d)
@@ -187,5 +187,5 @@ func TestScalerDoesNotMindARolloutOfItsTarget(t *testing.T) {
 		assert.GreaterOrEqual(c, passes.lists.Load(), passesBefore+3, "two events mapped and a pass made")
 	}, soon, often)
 	assert.Never(t, func() bool { return len(wrote.all()) > wroteBefore }, aWhile, often)
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 }

@@ -26,13 +26,13 @@ func TestScalerLeavesItsTargetExactlyAsItIs(t *testing.T) {
 	m := startManager(t, namespace, wrote.record)
 	before := create(t, foreign(namespace, "web")).DeepCopy()
 	scaler := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
 	scalerIs(t, scaler, isFalse, "Suspended")
 	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec = newScaler("", "", "other").Spec })
 	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec = newScaler("", "", "web").Spec })
-	scalerIs(t, scaler, isTrue, "DeploymentFound")
+	scalerIs(t, scaler, isFalse, "NoPods")
 	remove(t, scaler)
 	gone(t, scaler)
 	assert.Never(t, func() bool { return len(wrote.to("/deployments")) > 0 }, aWhile, often)
@@ -87,7 +87,7 @@ func TestScalerTellsOfTransitionsOnlyAndOnce(t *testing.T) {
 	startManager(t, namespace, passes.use)
 	create(t, foreign(namespace, "web"))
 	elder := create(t, newScaler(namespace, "z-elder", "web"))
-	scalerIs(t, elder, isTrue, "DeploymentFound")
+	scalerIs(t, elder, isFalse, "NoPods")
 	nextSecond(t, elder)
 	scaler := create(t, newScaler(namespace, "s", "web"))
 	tells := func(want map[string]int) {
@@ -96,22 +96,22 @@ func TestScalerTellsOfTransitionsOnlyAndOnce(t *testing.T) {
 	}
 	tells(map[string]int{"Conflicted": 1})
 	remove(t, elder)
-	tells(map[string]int{"Conflicted": 1, "DeploymentFound": 1})
+	tells(map[string]int{"Conflicted": 1, "NoPods": 1})
 	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
-	tells(map[string]int{"Conflicted": 1, "DeploymentFound": 1, "Suspended": 1})
+	tells(map[string]int{"Conflicted": 1, "NoPods": 1, "Suspended": 1})
 
 	// A pass that writes the status, but has nothing to tell.
 	before := passes.lists.Load()
 	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
 	scalerIs(t, scaler, isFalse, "Suspended")
 	require.Greater(t, passes.lists.Load(), before)
-	all := map[string]int{"Conflicted": 1, "DeploymentFound": 1, "Suspended": 1}
+	all := map[string]int{"Conflicted": 1, "NoPods": 1, "Suspended": 1}
 	assert.Never(t, func() bool { return !assert.ObjectsAreEqual(all, told(t, scaler)) }, aWhile, often)
 	warnings := eventsOf(t, scaler, "Conflicted")
 	require.Len(t, warnings, 1)
 	assert.Equal(t, "Warning", warnings[0].Type)
 	assert.Contains(t, warnings[0].Note, `VerticalScaler "z-elder" is older`)
-	found := eventsOf(t, scaler, "DeploymentFound")
+	found := eventsOf(t, scaler, "NoPods")
 	require.Len(t, found, 1)
 	assert.Equal(t, "Normal", found[0].Type)
 }
@@ -146,10 +146,10 @@ func TestScalerMakesUpForAStatusThatCouldNotBeWritten(t *testing.T) {
 			startManager(t, namespace, failStatus(&failures, fail))
 			create(t, foreign(namespace, "web"))
 			scaler := create(t, newScaler(namespace, "s", "web"))
-			scalerIs(t, scaler, isTrue, "DeploymentFound")
+			scalerIs(t, scaler, isFalse, "NoPods")
 			assert.Negative(t, failures.Load(), "it failed five times before")
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
-				assert.NotZero(c, told(c, scaler)["DeploymentFound"], "what was not told at first is told")
+				assert.NotZero(c, told(c, scaler)["NoPods"], "what was not told at first is told")
 			}, soon, often)
 		})
 	}

@@ -61,13 +61,14 @@ func TestManagerNamesTheOneCRDThatIsMissing(t *testing.T) {
 			filepath.Join(testenv.Root(), "deploy", "crds", "example.com_busyboxes.yaml"),
 			filepath.Join(testenv.Root(), "deploy", "crds", "example.com_foos.yaml"),
 			filepath.Join(testenv.Root(), "deploy", "crds", "cache.example.com_memcacheds.yaml"),
+			filepath.Join(testenv.Root(), "deploy", "crds", "autoscaling.example.com_verticalscalers.yaml"),
 		},
 		ErrorIfCRDPathMissing: true,
 	}
 	config, err := partly.Start()
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, partly.Stop()) })
-	assertGivesUp(t, []string{"does not serve VerticalScaler.autoscaling.example.com: install the CRDs"},
+	assertGivesUp(t, []string{"does not serve VerticalScalerCheckpoint.autoscaling.example.com: install the CRDs"},
 		"--kubeconfig="+kubeconfig(t, config))
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -29,12 +30,27 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	ctrl.SetLogger(settings.logger(out))
-	mgr, err := newManager(ctx, settings)
+	mgr, saved, err := newManager(ctx, settings)
 	if err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
+		awaitSaved(mgr, saved)
 		return fmt.Errorf("run the manager: %w", err)
 	}
 	return nil
+}
+
+// awaitSaved gives a leader that has lost its lease the time to save what it learned: what is
+// left until another may take the lease over.
+func awaitSaved(mgr ctrl.Manager, saved <-chan struct{}) {
+	select {
+	case <-mgr.Elected():
+	default:
+		return
+	}
+	select {
+	case <-saved:
+	case <-time.After(leaseDuration - renewDeadline):
+	}
 }

@@ -32,33 +32,49 @@ import (
 // leaderElectionID is the name of the Lease.
 const leaderElectionID = "upright-manager"
 
+// Another manager may lead when the Lease has not been renewed for leaseDuration; the leader
+// gives up when it has failed to for renewDeadline. (controller-runtime's defaults.)
+const (
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+)
+
 // reachTimeout is how long the API server may take for its first answer.
 const reachTimeout = 10 * time.Second
 
-// newManager returns a manager with every controller, ready to start.
-func newManager(ctx context.Context, s *settings) (ctrl.Manager, error) {
+// newManager returns a manager with every controller, ready to start, and a channel that is
+// closed when it has stopped leading and saved what it learned.
+func newManager(ctx context.Context, s *settings) (mgr ctrl.Manager, saved <-chan struct{}, err error) {
 	klog.SetLogger(ctrl.Log.WithName("client-go"))
 	kubeConfig, err := loadConfig(s.kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("load the kubeconfig: %w", err)
+		return nil, nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	if err := checkReachable(ctx, kubeConfig); err != nil {
-		return nil, explain(kubeConfig, err)
+		return nil, nil, explain(kubeConfig, err)
 	}
-	mgr, err := ctrl.NewManager(kubeConfig, managerOptions(s))
+	mgr, err = ctrl.NewManager(kubeConfig, managerOptions(s))
 	if err != nil {
-		return nil, explain(kubeConfig, fmt.Errorf("create the manager: %w", err))
+		return nil, nil, explain(kubeConfig, fmt.Errorf("create the manager: %w", err))
 	}
 	if err := checkKinds(mgr.GetRESTMapper()); err != nil {
-		return nil, explain(kubeConfig, err)
+		return nil, nil, explain(kubeConfig, err)
 	}
-	if err := controllers.SetupWithManager(ctx, mgr, controllers.Options{
+	saved, err = controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		Concurrency: s.concurrency,
+		Namespaces:  s.namespaces,
 		Metrics:     metrics.Registry,
-	}); err != nil {
-		return nil, err
+		Usage: controllers.UsageOptions{
+			Interval:           s.metricsInterval,
+			CheckpointInterval: s.checkpointInterval,
+			PrometheusURL:      s.prometheusURL,
+			History:            s.prometheusHistory,
+		},
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-	return mgr, errors.Join(
+	return mgr, saved, errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
 		mgr.AddReadyzCheck("ping", healthz.Ping),
 	)
@@ -100,6 +116,8 @@ func managerOptions(s *settings) ctrl.Options {
 		LeaderElection:          s.leaderElection,
 		LeaderElectionID:        leaderElectionID,
 		LeaderElectionNamespace: s.leaderElectionNamespace,
+		LeaseDuration:           new(leaseDuration),
+		RenewDeadline:           new(renewDeadline),
 		// The process ends with the manager, so the next one need not wait for the Lease to run out.
 		LeaderElectionReleaseOnCancel: true,
 	}
@@ -128,6 +146,7 @@ func checkKinds(mapper meta.RESTMapper) error {
 		examplev1alpha1.GroupVersion.WithKind("Foo"),
 		cachev1alpha1.GroupVersion.WithKind("Memcached"),
 		autoscalingv1beta1.GroupVersion.WithKind("VerticalScaler"),
+		autoscalingv1beta1.GroupVersion.WithKind("VerticalScalerCheckpoint"),
 	} {
 		_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-logr/logr"
 	"go.uber.org/zap/zapcore"
@@ -19,6 +20,10 @@ type settings struct {
 	kubeconfig              string
 	namespaces              []string
 	concurrency             int
+	metricsInterval         time.Duration
+	checkpointInterval      time.Duration
+	prometheusURL           string
+	prometheusHistory       time.Duration
 	probeAddress            string
 	metricsAddress          string
 	metricsSecure           bool
@@ -38,6 +43,13 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		"`path` of a kubeconfig; without it, the ServiceAccount of the pod, $KUBECONFIG or ~/.kube/config")
 	flags.Func("namespaces", "watch these `namespaces` only, separated by commas (default: all)", s.setNamespaces)
 	flags.IntVar(&s.concurrency, "concurrency", 8, "`number` of objects of a kind that are reconciled at a time")
+	flags.DurationVar(&s.metricsInterval, "metrics-interval", time.Minute, "`time` from one reading of pods' usage to the next")
+	flags.DurationVar(&s.checkpointInterval, "checkpoint-interval", 10*time.Minute,
+		"`time` after which what was learned from usage is saved; a manager that is killed loses no more")
+	flags.StringVar(&s.prometheusURL, "prometheus-url", "",
+		"`address` of a Prometheus that scrapes the kubelets, to read usage from (default: the metrics API)")
+	flags.DurationVar(&s.prometheusHistory, "prometheus-history", 8*24*time.Hour,
+		"`time` before its creation of which a VerticalScaler learns from Prometheus; 0 for none")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081",
 		"`address` of the probes /healthz and /readyz; 0 turns them off")
 	flags.StringVar(&s.metricsAddress, "metrics-bind-address", ":8443", "`address` of /metrics; 0 turns it off")
@@ -81,6 +93,12 @@ func (s *settings) check(rest []string) error {
 		return fmt.Errorf("unexpected argument %q: see --help", rest[0])
 	case s.concurrency < 1:
 		return fmt.Errorf("invalid value %d for flag -concurrency: it must be at least 1", s.concurrency)
+	case s.metricsInterval < time.Second:
+		return fmt.Errorf("invalid value %s for flag -metrics-interval: it must be at least 1s", s.metricsInterval)
+	case s.checkpointInterval < time.Second:
+		return fmt.Errorf("invalid value %s for flag -checkpoint-interval: it must be at least 1s", s.checkpointInterval)
+	case s.prometheusHistory < 0:
+		return fmt.Errorf("invalid value %s for flag -prometheus-history: it must be 0 or more", s.prometheusHistory)
 	case s.logLevel > zapcore.ErrorLevel:
 		return fmt.Errorf("invalid value %q for flag -log-level: it must be debug, info, warn or error", s.logLevel)
 	case !slices.Contains([]string{"json", "console"}, s.logFormat):

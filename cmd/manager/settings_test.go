@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,17 +21,23 @@ func TestWithoutFlagsTheSettingsAreSafe(t *testing.T) {
 	assert.Equal(t, ":8081", s.probeAddress)
 	assert.Equal(t, zapcore.InfoLevel, s.logLevel)
 	assert.Empty(t, s.namespaces)
+	assert.Equal(t, time.Minute, s.metricsInterval)
+	assert.Equal(t, 10*time.Minute, s.checkpointInterval)
+	assert.Empty(t, s.prometheusURL, "usage comes from the metrics API")
 }
 
 func TestEachFlagSetsItsSetting(t *testing.T) {
 	s, err := parse([]string{
 		"--kubeconfig=/a/b", "--namespaces=one,two", "--concurrency=3",
+		"--metrics-interval=2s", "--checkpoint-interval=3s", "--prometheus-url=http://p:9090", "--prometheus-history=24h",
 		"--health-probe-bind-address=:1", "--metrics-bind-address=:2", "--metrics-secure=false", "--metrics-cert-dir=/c",
 		"--leader-elect", "--leader-election-namespace=ns", "--log-level=debug", "--log-format=console",
 	}, io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, &settings{
 		kubeconfig: "/a/b", namespaces: []string{"one", "two"}, concurrency: 3,
+		metricsInterval: 2 * time.Second, checkpointInterval: 3 * time.Second,
+		prometheusURL: "http://p:9090", prometheusHistory: 24 * time.Hour,
 		probeAddress: ":1", metricsAddress: ":2", metricsSecure: false, metricsCertDir: "/c",
 		leaderElection: true, leaderElectionNamespace: "ns", logLevel: zapcore.DebugLevel, logFormat: "console",
 	}, s)
@@ -38,16 +45,20 @@ func TestEachFlagSetsItsSetting(t *testing.T) {
 
 func TestABadFlagIsRefusedInOneLine(t *testing.T) {
 	for arg, message := range map[string]string{
-		"--nope":               "flag provided but not defined: -nope: see --help",
-		"--concurrency=many":   `invalid value "many" for flag -concurrency`,
-		"--concurrency=0":      "invalid value 0 for flag -concurrency: it must be at least 1",
-		"--log-level=loud":     `invalid value "loud" for flag -log-level`,
-		"--log-level=fatal":    `invalid value "fatal" for flag -log-level: it must be debug, info, warn or error`,
-		"--log-format=xml":     `invalid value "xml" for flag -log-format: it must be json or console`,
-		"--leader-elect=maybe": `invalid boolean value "maybe" for -leader-elect`,
-		"--namespaces=a,B":     `"B" is not the name of a namespace`,
-		"--namespaces=":        `"" is not the name of a namespace`,
-		"start":                `unexpected argument "start": see --help`,
+		"--nope":                   "flag provided but not defined: -nope: see --help",
+		"--concurrency=many":       `invalid value "many" for flag -concurrency`,
+		"--concurrency=0":          "invalid value 0 for flag -concurrency: it must be at least 1",
+		"--metrics-interval=1":     `invalid value "1" for flag -metrics-interval`,
+		"--metrics-interval=1ms":   "invalid value 1ms for flag -metrics-interval: it must be at least 1s",
+		"--checkpoint-interval=0s": "invalid value 0s for flag -checkpoint-interval: it must be at least 1s",
+		"--prometheus-history=-1h": "invalid value -1h0m0s for flag -prometheus-history: it must be 0 or more",
+		"--log-level=loud":         `invalid value "loud" for flag -log-level`,
+		"--log-level=fatal":        `invalid value "fatal" for flag -log-level: it must be debug, info, warn or error`,
+		"--log-format=xml":         `invalid value "xml" for flag -log-format: it must be json or console`,
+		"--leader-elect=maybe":     `invalid boolean value "maybe" for -leader-elect`,
+		"--namespaces=a,B":         `"B" is not the name of a namespace`,
+		"--namespaces=":            `"" is not the name of a namespace`,
+		"start":                    `unexpected argument "start": see --help`,
 	} {
 		_, err := parse([]string{arg}, io.Discard)
 		require.ErrorContains(t, err, message, arg)
