@@ -42,7 +42,8 @@ type PrometheusConfig struct {
 // pods are left out.
 //
 // So that a short peak between two reads counts, Memory is the highest working set scraped in
-// the window.
+// the window. CPU is averaged over the whole window even if the container is younger, and so
+// too low until it has been scraped for that long.
 type Prometheus struct {
 	api        promv1.API
 	address    string // without the password
