@@ -32,10 +32,9 @@ const (
 
 // Checkpointer reads what was learned by a manager before this one, and saves what this one learns.
 type Checkpointer struct {
+	// Client has no cache: what the manager before this one wrote a moment ago is read too, and
+	// checkpoints, which are read once, take no memory.
 	client.Client
-	// server reads what the API server has, and no cache: the manager before this one may have
-	// written it a moment ago.
-	server     client.Reader
 	namespaces []string
 	fieldOwner client.FieldOwner
 	histories  *histories.Store
@@ -85,7 +84,7 @@ func (c *Checkpointer) restore(ctx context.Context) error {
 func (c *Checkpointer) restoreNamespace(ctx context.Context, namespace string) error {
 	var page autoscalingv1beta1.VerticalScalerCheckpointList
 	for {
-		if err := c.server.List(ctx, &page, client.InNamespace(namespace),
+		if err := c.List(ctx, &page, client.InNamespace(namespace),
 			client.Limit(checkpointPage), client.Continue(page.Continue)); err != nil {
 			return fmt.Errorf("list the VerticalScalerCheckpoints: %w", err)
 		}

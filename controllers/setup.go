@@ -129,9 +129,15 @@ func newVerticalScalerReconciler(
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
+	uncached, err := client.New(mgr.GetConfig(), client.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("create a client without a cache: %w", err)
+	}
 	advisor := &advisor{cache: mgr.GetCache(), histories: histories.NewStore()}
 	checkpoints := &Checkpointer{
-		Client: mgr.GetClient(), server: mgr.GetAPIReader(), namespaces: options.Namespaces, fieldOwner: client.FieldOwner(name),
+		Client: uncached, namespaces: options.Namespaces, fieldOwner: client.FieldOwner(name),
 		histories: advisor.histories, interval: options.Usage.CheckpointInterval, metrics: metrics,
 		saved: make(chan struct{}),
 	}

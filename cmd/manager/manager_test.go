@@ -96,6 +96,12 @@ func TestManagerRefusesABadFlag(t *testing.T) {
 	assertGivesUp(t, []string{"-nope", "--help"}, "--nope")
 }
 
+func TestManagerRefusesAPrometheusThatHasNoAddress(t *testing.T) {
+	t.Parallel()
+	assertGivesUp(t, []string{`the Prometheus URL "prometheus:9090" must have the form http://host:port`},
+		"--kubeconfig="+kubeconfig(t, env.Config), "--prometheus-url=prometheus:9090")
+}
+
 func TestManagerSaysThatItHasNoKubeconfig(t *testing.T) {
 	t.Parallel()
 	assertGivesUp(t, []string{"load the kubeconfig"})
