@@ -125,7 +125,8 @@ func refusals(requests []request) error {
 // the one to update finalizers, and a patch that creates for the one to create.
 func (p permission) indirect() bool {
 	return p.verb == "update" && strings.HasSuffix(p.resource, "/finalizers") ||
-		p == permission{"create", "apps", "deployments", ""}
+		p == permission{"create", "apps", "deployments", ""} ||
+		p == permission{"create", "autoscaling.example.com", "verticalscalercheckpoints", ""}
 }
 
 // unused returns an error for each permission that no successful request took.

@@ -119,9 +119,12 @@ func newEnvironment(ctx context.Context, c *cluster.Cluster) (*environment, erro
 	return e, nil
 }
 
-// startManager starts the manager as it is deployed.
+// startManager starts the manager as it is deployed, but for the time between two readings of
+// usage, which tests would have to wait for.
 func (e *environment) startManager(ctx context.Context) (err error) {
-	e.manager, err = e.StartManager(ctx, cluster.ManagerOptions{Binary: e.binary, Deploy: deploy})
+	e.manager, err = e.StartManager(ctx, cluster.ManagerOptions{
+		Binary: e.binary, Deploy: deploy, ExtraArgs: []string{"--metrics-interval=2s"},
+	})
 	return err
 }
 

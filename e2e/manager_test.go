@@ -59,7 +59,7 @@ func TestManagerListsWhereTheAPIServerDoesNotStreamLists(t *testing.T) {
 
 func TestManagerThatStartsAgainWritesNothingWhereNothingChanged(t *testing.T) {
 	namespace := newNamespace(t)
-	create(t, newDeployment(namespace, "web", 1))
+	create(t, newDeployment(namespace, "web", 0)) // What a pod uses changes all the time.
 	scaler := create(t, newScaler(namespace, "web", "web"))
 	conflicted := create(t, newScaler(namespace, "web-2", "web"))
 	for _, k := range kinds {

@@ -77,7 +77,6 @@ func TestScalerSeesWhatBecomesOfItsTargetWithinASecond(t *testing.T) {
 
 		refresh(t, scaler)
 		assert.Equal(t, scaler.Generation, scaler.Status.ObservedGeneration)
-		requireCondition(t, scaler.Status.Conditions, "Ready", metav1.ConditionTrue, "DeploymentFound")
 	}
 	delays.check(t)
 }

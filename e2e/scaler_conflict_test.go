@@ -26,7 +26,7 @@ func TestScalerConflictsWithAnOlderOneUntilThatIsGoneOrTurnsAway(t *testing.T) {
 			refresh(c, scaler)
 			require.Equal(c, scaler.Generation, scaler.Status.ObservedGeneration)
 			requireCondition(c, scaler.Status.Conditions, "Conflicted", metav1.ConditionFalse, "NotConflicted")
-			requireCondition(c, scaler.Status.Conditions, "Ready", metav1.ConditionTrue, "DeploymentFound")
+			requireCondition(c, scaler.Status.Conditions, "Ready", metav1.ConditionFalse, "NoPods")
 		})
 	}
 	conflicts := func(scaler *autoscalingv1beta1.VerticalScaler, with string) {
