@@ -32,7 +32,7 @@ func demo(ctx context.Context) error {
 		{"starting the manager", startManager},
 		{"installing the Helm release " + demoRelease, installRelease},
 		{"applying " + samplesDir(), applySamples},
-		{"waiting until all is ready", waitReady},
+		{"waiting until all is ready and usage is measured", waitReady},
 	}
 	for _, s := range steps {
 		if err := step(s.name, func() error { return s.do(ctx, c) }); err != nil {
@@ -45,8 +45,12 @@ func demo(ctx context.Context) error {
 
 func samplesDir() string { return filepath.Join(deployDir, "samples") }
 
+// startManager starts the manager as it is deployed, but for the time between two readings of
+// usage, which nobody wants to wait for.
 func startManager(ctx context.Context, c *cluster.Cluster) error {
-	_, err := c.StartManager(ctx, cluster.ManagerOptions{Binary: managerBin, Deploy: deployDir})
+	_, err := c.StartManager(ctx, cluster.ManagerOptions{
+		Binary: managerBin, Deploy: deployDir, ExtraArgs: []string{"--metrics-interval=5s"},
+	})
 	return err
 }
 
@@ -68,7 +72,7 @@ func waitReady(ctx context.Context, c *cluster.Cluster) error {
 		{"--for=condition=Ready", "upright"},
 		{"--for=condition=Available", "deployments"},
 	} {
-		args := append([]string{"wait", "--all", "--namespace", demoNamespace, "--timeout=1m"}, wait...)
+		args := append([]string{"wait", "--all", "--namespace", demoNamespace, "--timeout=3m"}, wait...)
 		if _, err := c.Kubectl(ctx, args...); err != nil {
 			return err
 		}

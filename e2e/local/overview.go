@@ -53,6 +53,9 @@ func printOverview(ctx context.Context, c *cluster.Cluster) error {
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
 	}
+	if err := printRecommendations(ctx, c, deployments.Items); err != nil {
+		return err
+	}
 	fmt.Printf(`
 To look further:
 
