@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/metrics/pkg/client/clientset/versioned"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // What the simulated nodes do because of annotations, in e2e/cluster/manifests/simulation.
@@ -28,6 +30,61 @@ func TestSimulatedUsageOfAContainerComesBeforeThatOfItsPod(t *testing.T) {
 		"usage-memory.kwok.x-k8s.io/sidecar", "20Mi")
 
 	shows(t, pod, map[string]consumption{"app": {500, 100}, longName: {40, 200}, "sidecar": {2000, 20}})
+}
+
+func TestSimulatedResizeRestartsAContainerWhereItsPolicySaysSo(t *testing.T) {
+	t.Parallel()
+	for _, container := range []string{"app", "sidecar"} {
+		t.Run(container, func(t *testing.T) {
+			t.Parallel()
+			pod := runPod(t)
+
+			resize(t, pod, container, corev1.ResourceCPU, "200m")
+			becomesResized(t, pod, container, corev1.ResourceCPU, "200m")
+			require.Zero(t, statuses(pod)[container].RestartCount)
+
+			resize(t, pod, container, corev1.ResourceMemory, "200Mi")
+			restarted := restarts(t, pod, container, 1)
+			becomesResized(t, pod, container, corev1.ResourceMemory, "200Mi")
+			require.NotNil(t, restarted.LastTerminationState.Terminated)
+			assert.Equal(t, "Completed", restarted.LastTerminationState.Terminated.Reason)
+			assert.Zero(t, restarted.LastTerminationState.Terminated.ExitCode)
+		})
+	}
+}
+
+func TestSimulatedResizeIsAnsweredAsTheAnnotationSaysUntilItGoesAway(t *testing.T) {
+	t.Parallel()
+	for answer, condition := range map[string]corev1.PodConditionType{
+		corev1.PodReasonDeferred: corev1.PodResizePending, corev1.PodReasonInfeasible: corev1.PodResizePending,
+		corev1.PodReasonError: corev1.PodResizeInProgress,
+	} {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			pod := runPod(t, "simulation.upright.example.com/resize", answer)
+			allocated := map[corev1.PodConditionType]string{corev1.PodResizePending: "100m", corev1.PodResizeInProgress: "200m"}
+
+			for range 2 {
+				resize(t, pod, "app", corev1.ResourceCPU, "200m")
+				eventually(t, func(c *assert.CollectT) {
+					requirePodCondition(c, refresh(c, pod), condition, corev1.ConditionTrue, answer)
+				})
+				status := statuses(pod)["app"]
+				assert.Equal(t, "100m", status.Resources.Requests.Cpu().String())
+				assert.Equal(t, allocated[condition], status.AllocatedResources.Cpu().String())
+
+				resize(t, pod, "app", corev1.ResourceCPU, "100m")
+				becomesResized(t, pod, "app", corev1.ResourceCPU, "100m")
+			}
+
+			resize(t, pod, "app", corev1.ResourceCPU, "300m")
+			eventually(t, func(c *assert.CollectT) {
+				requirePodCondition(c, refresh(c, pod), condition, corev1.ConditionTrue, answer)
+			})
+			edit(t, pod, func(p *corev1.Pod) { delete(p.Annotations, "simulation.upright.example.com/resize") })
+			becomesResized(t, pod, "app", corev1.ResourceCPU, "300m")
+		})
+	}
 }
 
 // A container's name may have as many characters.
@@ -68,13 +125,17 @@ func runPod(t *testing.T, annotations ...string) *corev1.Pod {
 	resources := corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("100Mi"),
 	}}
+	policy := []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
 	template.Spec.Containers = []corev1.Container{
-		{Name: "app", Image: image, Resources: resources},
+		{Name: "app", Image: image, Resources: resources, ResizePolicy: policy},
 		{Name: longName, Image: image, Resources: resources},
 	}
 	template.Spec.InitContainers = []corev1.Container{
 		{Name: "init", Image: image},
-		{Name: "sidecar", Image: image, Resources: resources, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
+		{
+			Name: "sidecar", Image: image, Resources: resources, ResizePolicy: policy,
+			RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways),
+		},
 	}
 	create(t, deployment)
 	runsPodsOf(t, deployment, 1)
@@ -97,4 +158,67 @@ func pairs(annotations []string) map[string]string {
 		all[annotations[i]] = annotations[i+1]
 	}
 	return all
+}
+
+// statuses returns the status of each container of a pod.
+func statuses(pod *corev1.Pod) map[string]corev1.ContainerStatus {
+	all := map[string]corev1.ContainerStatus{}
+	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		all[status.Name] = status
+	}
+	return all
+}
+
+// restarts waits until a container that was restarted so many times runs.
+func restarts(t *testing.T, pod *corev1.Pod, container string, times int32) corev1.ContainerStatus {
+	t.Helper()
+	var status corev1.ContainerStatus
+	eventually(t, func(c *assert.CollectT) {
+		status = statuses(refresh(c, pod))[container]
+		require.Equal(c, times, status.RestartCount)
+		require.NotNil(c, status.State.Running)
+		require.True(c, status.Ready)
+	})
+	return status
+}
+
+func requirePodCondition(
+	t require.TestingT, pod *corev1.Pod, conditionType corev1.PodConditionType, status corev1.ConditionStatus, reason string,
+) {
+	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == conditionType })
+	require.GreaterOrEqual(t, i, 0, "condition %s", conditionType)
+	require.Equal(t, status, pod.Status.Conditions[i].Status, "status of %s", conditionType)
+	require.Equal(t, reason, pod.Status.Conditions[i].Reason, "reason of %s", conditionType)
+}
+
+// resize asks for another amount of a resource for a container, in place.
+func resize(t *testing.T, pod *corev1.Pod, container string, name corev1.ResourceName, amount string) {
+	t.Helper()
+	refresh(t, pod)
+	before := pod.DeepCopy()
+	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
+		for i := range containers {
+			if containers[i].Name == container {
+				containers[i].Resources.Requests[name] = resource.MustParse(amount)
+			}
+		}
+	}
+	require.NoError(t, env.client.SubResource("resize").Patch(t.Context(), pod, client.StrategicMergeFrom(before)))
+}
+
+// becomesResized waits until a container has what was asked for, and nothing is pending.
+func becomesResized(t *testing.T, pod *corev1.Pod, container string, name corev1.ResourceName, amount string) {
+	t.Helper()
+	eventually(t, func(c *assert.CollectT) {
+		status := statuses(refresh(c, pod))[container]
+		require.NotNil(c, status.Resources)
+		for _, list := range []corev1.ResourceList{status.Resources.Requests, status.AllocatedResources} {
+			shown := list[name]
+			require.Equal(c, amount, shown.String())
+		}
+		require.Equal(c, pod.Generation, pod.Status.ObservedGeneration)
+		for _, condition := range pod.Status.Conditions {
+			require.NotContains(c, condition.Type, "PodResize")
+		}
+	})
 }
