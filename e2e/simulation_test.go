@@ -32,6 +32,65 @@ func TestSimulatedUsageOfAContainerComesBeforeThatOfItsPod(t *testing.T) {
 	shows(t, pod, map[string]consumption{"app": {500, 100}, longName: {40, 200}, "sidecar": {2000, 20}})
 }
 
+func TestSimulatedOOMKillShowsOnceForEachValueOfTheAnnotation(t *testing.T) {
+	t.Parallel()
+	for _, container := range []string{"app", "sidecar"} {
+		t.Run(container, func(t *testing.T) {
+			t.Parallel()
+			pod := runPod(t)
+			before := statuses(pod)
+
+			annotate(t, pod, "simulation.upright.example.com/oom-kill", container+"/1")
+
+			first := restarts(t, pod, container, 1)
+			requireOOMKilled(t, first.LastTerminationState.Terminated)
+			assert.Equal(t, before[container].State.Running.StartedAt, first.LastTerminationState.Terminated.StartedAt)
+			annotate(t, pod, "simulation.upright.example.com/oom-kill", container+"/2")
+			second := restarts(t, pod, container, 2)
+			requireOOMKilled(t, second.LastTerminationState.Terminated)
+			assert.Equal(t, first.State.Running.StartedAt, second.LastTerminationState.Terminated.StartedAt)
+			assert.Equal(t, first.ContainerID, second.LastTerminationState.Terminated.ContainerID)
+			after := statuses(pod)
+			delete(before, container)
+			delete(after, container)
+			assert.Equal(t, before, after, "the other containers")
+			requirePodCondition(t, pod, corev1.PodReady, corev1.ConditionTrue, "")
+		})
+	}
+}
+
+func TestSimulatedOOMKillComesOnceForEachPodOfAnAnnotatedTemplate(t *testing.T) {
+	t.Parallel()
+
+	pod := runPod(t, "simulation.upright.example.com/oom-kill", "app/1")
+
+	requireOOMKilled(t, restarts(t, pod, "app", 1).LastTerminationState.Terminated)
+	annotate(t, pod, "some.example.com/other", "annotation")
+	resize(t, pod, "app", corev1.ResourceCPU, "200m")
+	becomesResized(t, pod, "app", corev1.ResourceCPU, "200m")
+	require.Equal(t, int32(1), statuses(pod)["app"].RestartCount)
+	requireOOMKilled(t, statuses(pod)["app"].LastTerminationState.Terminated)
+}
+
+func TestSimulatedOOMKillLeavesAContainerTerminatedWhileItsRestartIsHeld(t *testing.T) {
+	t.Parallel()
+	pod := runPod(t, "simulation.upright.example.com/hold-restart", "")
+
+	annotate(t, pod, "simulation.upright.example.com/oom-kill", "app/1")
+
+	eventually(t, func(c *assert.CollectT) { requireOOMKilled(c, statuses(refresh(c, pod))["app"].State.Terminated) })
+	resize(t, pod, longName, corev1.ResourceCPU, "200m")
+	becomesResized(t, pod, longName, corev1.ResourceCPU, "200m")
+	killed := statuses(pod)["app"]
+	requireOOMKilled(t, killed.State.Terminated)
+	assert.False(t, killed.Ready)
+	assert.Zero(t, killed.RestartCount)
+	requirePodCondition(t, pod, corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady")
+	requirePodCondition(t, pod, corev1.ContainersReady, corev1.ConditionFalse, "ContainersNotReady")
+	edit(t, pod, func(p *corev1.Pod) { delete(p.Annotations, "simulation.upright.example.com/hold-restart") })
+	assert.Equal(t, killed.State, restarts(t, pod, "app", 1).LastTerminationState)
+}
+
 func TestSimulatedResizeRestartsAContainerWhereItsPolicySaysSo(t *testing.T) {
 	t.Parallel()
 	for _, container := range []string{"app", "sidecar"} {
@@ -180,6 +239,15 @@ func restarts(t *testing.T, pod *corev1.Pod, container string, times int32) core
 		require.True(c, status.Ready)
 	})
 	return status
+}
+
+func requireOOMKilled(t require.TestingT, terminated *corev1.ContainerStateTerminated) {
+	require.NotNil(t, terminated)
+	require.Equal(t, "OOMKilled", terminated.Reason)
+	require.Equal(t, int32(137), terminated.ExitCode)
+	require.False(t, terminated.StartedAt.IsZero())
+	require.False(t, terminated.FinishedAt.Before(&terminated.StartedAt))
+	require.True(t, strings.HasPrefix(terminated.ContainerID, "containerd://"), "ID %q", terminated.ContainerID)
 }
 
 func requirePodCondition(
