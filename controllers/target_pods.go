@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -31,7 +32,8 @@ func podsOf(ctx context.Context, cache client.Reader, scaler *autoscalingv1beta1
 }
 
 // newest returns the newest of the pods that may run, nil where there is none. During a
-// rollout it is one that has the containers which all will have.
+// rollout it is one that has the containers which all will have. Of pods of one second it is
+// always the same, in whatever order the cache lists them.
 func newest(pods []corev1.Pod) *corev1.Pod {
 	var newest *corev1.Pod
 	for i := range pods {
@@ -39,7 +41,7 @@ func newest(pods []corev1.Pod) *corev1.Pod {
 		if ended(pod) || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
-		if newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp) {
+		if newest == nil || cmp.Or(pod.CreationTimestamp.Compare(newest.CreationTimestamp.Time), cmp.Compare(pod.Name, newest.Name)) > 0 {
 			newest = pod
 		}
 	}
