@@ -70,12 +70,14 @@ func (h *History) SetHalfLife(halfLife time.Duration) {
 	h.cpu.rescale(h.weight(h.last) / before)
 }
 
-// LastSample returns the time of the newest CPU sample, or the zero time if there is none.
+// LastSample returns the time of the newest sample, or the zero time if there is none. Of
+// memory samples and OOM kills only the day is known, of which it is the beginning.
 func (h *History) LastSample() time.Time {
-	if h.samples == 0 {
+	newest := max(h.last, int64(h.memory.newest())*windowLength)
+	if newest == 0 {
 		return time.Time{}
 	}
-	return time.Unix(h.last, 0).UTC()
+	return time.Unix(newest, 0).UTC()
 }
 
 // FirstSample returns the time of the oldest CPU sample, or the zero time if there is none.

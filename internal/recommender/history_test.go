@@ -45,6 +45,24 @@ func TestLastSampleIsTheNewestAndNotTheLatestAdded(t *testing.T) {
 	addCPU(t, h, monday.Add(day), 1)
 	addCPU(t, h, monday, 1)
 	assert.Equal(t, monday.Add(day), h.LastSample())
+	addMemory(t, h, monday.Add(day+time.Hour), 1)
+	assert.Equal(t, monday.Add(day), h.LastSample(), "of memory only the day is known")
+}
+
+func TestLastSampleOfAContainerThatWasOnlyKilledIsTheDayOfItsKill(t *testing.T) {
+	h := New(DefaultHalfLife)
+	require.NoError(t, h.AddOOMKill(monday.Add(day+time.Hour), 300*mebi))
+	assert.Equal(t, monday.Add(day), h.LastSample())
+	assert.True(t, h.FirstSample().IsZero(), "there is no sample of CPU")
+}
+
+func TestFirstSampleIsTheOldestAndNotTheFirstAdded(t *testing.T) {
+	h := New(DefaultHalfLife)
+	assert.True(t, h.FirstSample().IsZero())
+	addCPU(t, h, monday, 1)
+	addCPU(t, h, monday.Add(-day), 1)
+	addCPU(t, h, monday.Add(day), 1)
+	assert.Equal(t, monday.Add(-day), h.FirstSample())
 }
 
 func TestAHalfLifeUnderASecondIsTheDefault(t *testing.T) {
