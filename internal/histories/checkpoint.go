@@ -58,7 +58,7 @@ func restore(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.T
 	key := types.NamespacedName{Namespace: checkpoint.Namespace, Name: checkpoint.Name}
 	owner := metav1.GetControllerOfNoCopy(checkpoint)
 	if owner == nil {
-		return nil, fmt.Errorf("VerticalScalerCheckpoint %s has no owner", key)
+		return nil, fmt.Errorf("VerticalScalerCheckpoint %s has no controller among its owners", key)
 	}
 	record := newRecord(key, owner.UID, checkpoint.Data.DeploymentName, now)
 	record.backfilled = checkpoint.Data.Backfilled

@@ -2,6 +2,7 @@ package histories
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -62,20 +63,28 @@ func newRecord(key types.NamespacedName, scaler types.UID, deployment string, no
 // Scaler returns the namespace and name of the scaler, and its UID.
 func (r *Record) Scaler() (types.NamespacedName, types.UID) { return r.key, r.scaler }
 
+// HalfLife returns the half-life of what the record holds. A history that is to be added should
+// have the same.
+func (r *Record) HalfLife() time.Duration {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.halfLife
+}
+
 // AddUsage adds a sample of a container's usage, in cores and bytes. A sample that cannot be
 // one is a recommender.ErrInvalidSample, and changes nothing.
 func (r *Record) AddUsage(container string, at time.Time, cores float64, bytes int64) error {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if bytes < 0 {
-		return recommender.ErrInvalidSample
+		return fmt.Errorf("%w: %d bytes of memory", recommender.ErrInvalidSample, bytes)
 	}
-	history := r.history(container)
-	if err := history.AddCPU(at, cores); err != nil {
-		return err
-	}
-	r.changed = true
-	return history.AddMemory(at, bytes)
+	return r.learn(container, func(history *recommender.History) error {
+		if err := history.AddCPU(at, cores); err != nil {
+			return err
+		}
+		return history.AddMemory(at, bytes)
+	})
 }
 
 // AddKill adds that a container was killed for lack of memory, unless it counts already, and
@@ -87,11 +96,13 @@ func (r *Record) AddKill(kill Kill) (bool, error) {
 	if last, isKnown := r.kills[of]; isKnown && at <= last {
 		return false, nil
 	}
-	if err := r.history(kill.Container).AddOOMKill(kill.FinishedAt, kill.Request); err != nil {
+	err := r.learn(kill.Container, func(history *recommender.History) error {
+		return history.AddOOMKill(kill.FinishedAt, kill.Request)
+	})
+	if err != nil {
 		return false, err
 	}
 	r.kills[of] = at
-	r.changed = true
 	return true, nil
 }
 
@@ -143,33 +154,42 @@ func (r *Record) Backfill(past map[string]*recommender.History) {
 	if r.backfilled {
 		return
 	}
-	for container, history := range past {
-		r.history(container).Merge(history)
+	for container, before := range past {
+		_ = r.learn(container, func(history *recommender.History) error {
+			history.Merge(before)
+			return nil // A history always fits another.
+		})
 	}
 	r.backfilled, r.changed = true, true
 }
 
-// history returns the history of a container, which is a new one where there was none.
-func (r *Record) history(container string) *recommender.History {
-	history := r.containers[container]
-	if history == nil {
+// learn adds to the history of a container, which is a new one where there was none. What
+// cannot be added leaves no trace.
+func (r *Record) learn(container string, add func(*recommender.History) error) error {
+	history, isKnown := r.containers[container]
+	if !isKnown {
 		history = recommender.New(r.halfLife)
-		r.containers[container] = history
-		r.prune(container)
 	}
-	return history
+	if err := add(history); err != nil {
+		return err
+	}
+	r.changed = true
+	if !isKnown {
+		r.containers[container] = history
+		r.prune()
+	}
+	return nil
 }
 
-// prune drops what has been unused for too long, and the longest unused of too many
-// containers, but not the one that is just being added.
-func (r *Record) prune(added string) {
-	others := slices.DeleteFunc(slices.Collect(maps.Keys(r.containers)), func(name string) bool { return name == added })
-	slices.SortFunc(others, func(a, b string) int {
-		return cmp.Or(r.containers[b].LastSample().Compare(r.containers[a].LastSample()), cmp.Compare(a, b))
+// prune drops what has been unused for too long, and the longest unused of too many containers.
+func (r *Record) prune() {
+	used := func(name string) time.Time { return r.containers[name].LastSample() }
+	latestFirst := slices.SortedFunc(maps.Keys(r.containers), func(a, b string) int {
+		return cmp.Or(used(b).Compare(used(a)), cmp.Compare(a, b))
 	})
-	for i, name := range others {
-		newest := r.containers[others[0]].LastSample()
-		if i >= maxContainers-1 || newest.Sub(r.containers[name].LastSample()) > retention {
+	newest := used(latestFirst[0])
+	for i, name := range latestFirst {
+		if i >= maxContainers || newest.Sub(used(name)) > retention {
 			delete(r.containers, name)
 		}
 	}
@@ -182,7 +202,8 @@ func (r *Record) setHalfLife(halfLife time.Duration) {
 	if halfLife == r.halfLife {
 		return
 	}
-	r.halfLife, r.changed = halfLife, true
+	// Where nothing is known, there is nothing to save.
+	r.halfLife, r.changed = halfLife, r.changed || len(r.containers) > 0
 	for history := range maps.Values(r.containers) {
 		history.SetHalfLife(halfLife)
 	}
