@@ -51,7 +51,7 @@ func TestClusterDoesWhatUprightIsTestedAgainst(t *testing.T) {
 	})
 	t.Run("the metrics API shows the usage that a pod's annotations say", func(t *testing.T) {
 		pod := firstPod(t, c, "by-helm-3")
-		_, err := c.Kubectl(t.Context(), "annotate", "pod", pod.Name, "-n", pod.Namespace,
+		_, err := c.Kubectl(t.Context(), "annotate", "--overwrite", "pod", pod.Name, "-n", pod.Namespace,
 			"kwok.x-k8s.io/usage-cpu=70m", "kwok.x-k8s.io/usage-memory=90Mi")
 		require.NoError(t, err)
 
