@@ -63,8 +63,12 @@ func (a *advisor) advise(
 	return said, nil
 }
 
-// published returns what a scaler's status says of a container, nothing where it does not.
+// published returns what a scaler's status says of a container, nothing where it does not, or
+// where it speaks of another spec: that may have named another Deployment.
 func published(scaler *autoscalingv1beta1.VerticalScaler, container string) autoscalingv1beta1.ContainerRecommendation {
+	if scaler.Status.ObservedGeneration != scaler.Generation {
+		return autoscalingv1beta1.ContainerRecommendation{}
+	}
 	for i := range scaler.Status.Recommendations {
 		if scaler.Status.Recommendations[i].ContainerName == container {
 			return scaler.Status.Recommendations[i]
