@@ -3,6 +3,7 @@ package apis_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -41,9 +42,10 @@ func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinit
 
 func TestEveryFieldIsExplainedToTheUser(t *testing.T) {
 	for kind, crd := range definitions(t) {
-		properties := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties
-		for _, part := range []string{"spec", "status"} {
-			assertExplained(t, kind+"."+part, properties[part])
+		for name, part := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties {
+			if name != "metadata" { // Which Kubernetes explains.
+				assertExplained(t, kind+"."+name, part)
+			}
 		}
 	}
 }
@@ -63,34 +65,43 @@ func assertExplained(t *testing.T, path string, fields apiextensionsv1.JSONSchem
 }
 
 func TestEveryKindIsListedByItsCategoryAndShortName(t *testing.T) {
-	short := map[string][]string{"Busybox": {"bb"}, "Memcached": {"mc"}, "VerticalScaler": {"vs"}, "Foo": nil}
-	for kind, crd := range definitions(t) {
-		assert.Equal(t, []string{"upright"}, crd.Spec.Names.Categories, kind)
-		assert.Equal(t, short[kind], crd.Spec.Names.ShortNames, kind)
+	upright := []string{"upright"}
+	for kind, want := range map[string]struct{ categories, shortNames []string }{
+		"Busybox":        {upright, []string{"bb"}},
+		"Memcached":      {upright, []string{"mc"}},
+		"Foo":            {upright, nil},
+		"VerticalScaler": {upright, []string{"vs"}},
+		// The manager's own: nobody applies one, and nobody waits for one.
+		"VerticalScalerCheckpoint": {nil, []string{"vscp"}},
+	} {
+		names := definitions(t)[kind].Spec.Names
+		assert.Equal(t, want.categories, names.Categories, kind)
+		assert.Equal(t, want.shortNames, names.ShortNames, kind)
 	}
 }
 
-func TestEveryKindPrintsWhetherItIsReadyAndWhy(t *testing.T) {
+// `kubectl wait --for condition=Ready --all upright` waits for each object of the category.
+func TestWhatIsInTheCategoryIsExactlyWhatBecomesReady(t *testing.T) {
 	for kind, crd := range definitions(t) {
-		var names []string
-		for _, column := range crd.Spec.Versions[0].AdditionalPrinterColumns {
-			names = append(names, column.Name)
+		version := crd.Spec.Versions[0]
+		isWaitedFor := slices.Contains(crd.Spec.Names.Categories, "upright")
+		assert.Equal(t, isWaitedFor, version.Subresources != nil && version.Subresources.Status != nil, "%s has a status", kind)
+		var columns []string
+		for _, column := range version.AdditionalPrinterColumns {
+			columns = append(columns, column.Name)
 		}
-		for _, name := range []string{"Ready", "Reason", "Age"} {
-			assert.Contains(t, names, name, kind)
+		for _, name := range []string{"Ready", "Reason"} {
+			assert.Equal(t, isWaitedFor, slices.Contains(columns, name), "%s prints %s", kind, name)
 		}
+		assert.Contains(t, columns, "Age", kind)
 	}
 }
 
-func TestEveryKindHasAStatusSubresourceAndTheOwningOnesAScale(t *testing.T) {
+func TestTheKindsThatOwnADeploymentHaveAScale(t *testing.T) {
+	owning := []string{"Busybox", "Memcached", "Foo"}
 	for kind, crd := range definitions(t) {
 		subresources := crd.Spec.Versions[0].Subresources
-		assert.NotNil(t, subresources.Status, kind)
-		if kind == "VerticalScaler" {
-			assert.Nil(t, subresources.Scale, kind)
-		} else {
-			assert.NotNil(t, subresources.Scale, kind)
-		}
+		assert.Equal(t, slices.Contains(owning, kind), subresources != nil && subresources.Scale != nil, kind)
 	}
 }
 
@@ -108,6 +119,7 @@ func TestSchemeKnowsEveryKind(t *testing.T) {
 		examplev1alpha1.GroupVersion.WithKind("Foo"),
 		cachev1alpha1.GroupVersion.WithKind("Memcached"),
 		autoscalingv1beta1.GroupVersion.WithKind("VerticalScaler"),
+		autoscalingv1beta1.GroupVersion.WithKind("VerticalScalerCheckpoint"),
 	} {
 		assert.True(t, scheme.Recognizes(kind), kind)
 		kind.Kind += "List"
@@ -147,6 +159,7 @@ func TestDefaultsMakeTheSmallestObjectWhole(t *testing.T) {
 	assert.Equal(t, autoscalingv1beta1.ContainerModeAuto, policy.Mode)
 	assert.Equal(t, []autoscalingv1beta1.ControlledResource{"cpu", "memory"}, policy.ControlledResources)
 	assert.Equal(t, autoscalingv1beta1.ControlledValuesRequestsAndLimits, policy.ControlledValues)
+	assert.Nil(t, typed.Spec.Recommendation)
 
 	for name, conditions := range map[string][]metav1.Condition{
 		"Busybox": busybox.Status.Conditions, "Memcached": memcached.Status.Conditions,

@@ -19,12 +19,13 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, func(e *testenv.Environment) { env = e }))
 }
 
-// heads are the manifests of the kinds down to the spec.
+// heads are the manifests of the kinds down to the spec, in whose place a checkpoint has data.
 var heads = map[string]string{
-	"Busybox":        "{apiVersion: example.com/v1alpha1, kind: Busybox, metadata: {generateName: a-}, spec: SPEC}",
-	"Foo":            "{apiVersion: example.com/v1alpha1, kind: Foo, metadata: {generateName: a-}, spec: SPEC}",
-	"Memcached":      "{apiVersion: cache.example.com/v1alpha1, kind: Memcached, metadata: {generateName: a-}, spec: SPEC}",
-	"VerticalScaler": "{apiVersion: autoscaling.example.com/v1beta1, kind: VerticalScaler, metadata: {generateName: a-}, spec: SPEC}",
+	"Busybox":                  "{apiVersion: example.com/v1alpha1, kind: Busybox, metadata: {generateName: a-}, spec: SPEC}",
+	"Foo":                      "{apiVersion: example.com/v1alpha1, kind: Foo, metadata: {generateName: a-}, spec: SPEC}",
+	"Memcached":                "{apiVersion: cache.example.com/v1alpha1, kind: Memcached, metadata: {generateName: a-}, spec: SPEC}",
+	"VerticalScaler":           "{apiVersion: autoscaling.example.com/v1beta1, kind: VerticalScaler, metadata: {generateName: a-}, spec: SPEC}",
+	"VerticalScalerCheckpoint": "{apiVersion: autoscaling.example.com/v1beta1, kind: VerticalScalerCheckpoint, metadata: {generateName: a-}, data: SPEC}",
 }
 
 // object returns an object of a kind with a spec in YAML's flow style.

@@ -1,0 +1,49 @@
+package apis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+)
+
+func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	written := &autoscalingv1beta1.VerticalScalerCheckpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "a"},
+		Data: autoscalingv1beta1.VerticalScalerCheckpointData{
+			DeploymentName: "web",
+			Containers:     []autoscalingv1beta1.ContainerCheckpoint{{ContainerName: "app", History: []byte{0, 1, 0xff}}},
+			OOMKills:       []autoscalingv1beta1.OOMKill{{PodUID: "1", ContainerName: "app", FinishedAt: metav1.Unix(time.Now().Unix(), 0)}},
+			Backfilled:     true,
+		},
+	}
+	require.NoError(t, createStrictly(t, written.DeepCopy()))
+	read := &autoscalingv1beta1.VerticalScalerCheckpoint{}
+	require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(written), read))
+	assert.Equal(t, written.Data, read.Data)
+}
+
+func TestVerticalScalerCheckpointRefusesWhatCannotBeRestored(t *testing.T) {
+	t.Parallel()
+	containers := func(list string) string { return "{deploymentName: web, containers: [" + list + "]}" }
+	kills := func(kill string) string { return "{deploymentName: web, oomKills: [" + kill + "]}" }
+	check(t, "VerticalScalerCheckpoint", []rule{
+		{"deploymentName is required", "{deploymentName: web}", "{}", "data.deploymentName: Required value"},
+		{"a container has one history", containers("{containerName: a, history: AAE=}, {containerName: b, history: AAE=}"),
+			containers("{containerName: a, history: AAE=}, {containerName: a, history: AAE=}"), "Duplicate value"},
+		{"a container has a history", containers("{containerName: a, history: AAE=}"), containers("{containerName: a}"),
+			"data.containers[0].history: Required value"},
+		{"a history is Base64", containers("{containerName: a, history: AAE=}"), containers("{containerName: a, history: '?'}"),
+			"data.containers[0].history"},
+		{"a kill has a time", kills("{podUID: a, containerName: a, finishedAt: '2026-01-05T00:00:00Z'}"),
+			kills("{podUID: a, containerName: a}"), "data.oomKills[0].finishedAt: Required value"},
+		{"the time of a kill is one", kills("{podUID: a, containerName: a, finishedAt: '2026-01-05T00:00:00Z'}"),
+			kills("{podUID: a, containerName: a, finishedAt: yesterday}"), "data.oomKills[0].finishedAt"},
+	})
+}
