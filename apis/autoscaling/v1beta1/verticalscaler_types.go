@@ -178,7 +178,7 @@ type RecommendationPolicy struct {
 	// +kubebuilder:default="24h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(\\\\.[0-9]+)?(h|m|s))+$') && duration(self) >= duration('1h') && duration(self) <= duration('144h')",message="halfLife must be a duration from 1h to 144h, such as 12h or 36h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]+(\\\\.[0-9]+)?(h|m|s))+$') && duration(self) >= duration('1h') && duration(self) <= duration('144h')",message="halfLife must be a duration from 1h to 144h in hours, minutes and seconds, such as 12h or 1h30m"
 	// +optional
 	HalfLife *metav1.Duration `json:"halfLife,omitempty"`
 
