@@ -18,6 +18,9 @@ type UsageOptions struct {
 	// PrometheusURL is the address of the Prometheus to read from; without it, usage comes from
 	// the metrics API.
 	PrometheusURL string
+	// Window is the time that CPU usage in Prometheus is averaged over; 0 stands for
+	// usage.DefaultWindow.
+	Window time.Duration
 	// History is how much of the past is read from Prometheus for a new scaler; 0 for nothing.
 	History time.Duration
 }
@@ -41,7 +44,7 @@ func newUsageSource(mgr ctrl.Manager, options Options) (usageSource, error) {
 		return usageSource{Source: metricsAPI, name: "the metrics API"}, nil
 	}
 	prometheus, err := usage.NewPrometheus(usage.PrometheusConfig{
-		URL: options.Usage.PrometheusURL, Namespaces: options.Namespaces,
+		URL: options.Usage.PrometheusURL, Window: options.Usage.Window, Namespaces: options.Namespaces,
 	})
 	if err != nil {
 		return usageSource{}, fmt.Errorf("set up Prometheus: %w", err)

@@ -68,6 +68,7 @@ func newManager(ctx context.Context, s *settings) (mgr ctrl.Manager, saved <-cha
 			Interval:           s.metricsInterval,
 			CheckpointInterval: s.checkpointInterval,
 			PrometheusURL:      s.prometheusURL,
+			Window:             s.prometheusWindow,
 			History:            s.prometheusHistory,
 		},
 	})

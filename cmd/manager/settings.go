@@ -23,6 +23,7 @@ type settings struct {
 	metricsInterval         time.Duration
 	checkpointInterval      time.Duration
 	prometheusURL           string
+	prometheusWindow        time.Duration
 	prometheusHistory       time.Duration
 	probeAddress            string
 	metricsAddress          string
@@ -48,6 +49,8 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		"`time` after which what was learned from usage is saved; a manager that is killed loses no more")
 	flags.StringVar(&s.prometheusURL, "prometheus-url", "",
 		"`address` of a Prometheus that scrapes the kubelets, to read usage from (default: the metrics API)")
+	flags.DurationVar(&s.prometheusWindow, "prometheus-window", 5*time.Minute,
+		"`time` over which CPU usage in Prometheus is averaged: more than from one scrape to the next but one")
 	flags.DurationVar(&s.prometheusHistory, "prometheus-history", 8*24*time.Hour,
 		"`time` before its creation of which a VerticalScaler learns from Prometheus; 0 for none")
 	flags.StringVar(&s.probeAddress, "health-probe-bind-address", ":8081",
@@ -97,6 +100,8 @@ func (s *settings) check(rest []string) error {
 		return fmt.Errorf("invalid value %s for flag -metrics-interval: it must be at least 1s", s.metricsInterval)
 	case s.checkpointInterval < time.Second:
 		return fmt.Errorf("invalid value %s for flag -checkpoint-interval: it must be at least 1s", s.checkpointInterval)
+	case s.prometheusWindow < time.Second:
+		return fmt.Errorf("invalid value %s for flag -prometheus-window: it must be at least 1s", s.prometheusWindow)
 	case s.prometheusHistory < 0:
 		return fmt.Errorf("invalid value %s for flag -prometheus-history: it must be 0 or more", s.prometheusHistory)
 	case s.logLevel > zapcore.ErrorLevel:

@@ -24,12 +24,14 @@ func TestWithoutFlagsTheSettingsAreSafe(t *testing.T) {
 	assert.Equal(t, time.Minute, s.metricsInterval)
 	assert.Equal(t, 10*time.Minute, s.checkpointInterval)
 	assert.Empty(t, s.prometheusURL, "usage comes from the metrics API")
+	assert.Equal(t, 5*time.Minute, s.prometheusWindow)
 }
 
 func TestEachFlagSetsItsSetting(t *testing.T) {
 	s, err := parse([]string{
 		"--kubeconfig=/a/b", "--namespaces=one,two", "--concurrency=3",
-		"--metrics-interval=2s", "--checkpoint-interval=3s", "--prometheus-url=http://p:9090", "--prometheus-history=24h",
+		"--metrics-interval=2s", "--checkpoint-interval=3s", "--prometheus-url=http://p:9090",
+		"--prometheus-window=90s", "--prometheus-history=24h",
 		"--health-probe-bind-address=:1", "--metrics-bind-address=:2", "--metrics-secure=false", "--metrics-cert-dir=/c",
 		"--leader-elect", "--leader-election-namespace=ns", "--log-level=debug", "--log-format=console",
 	}, io.Discard)
@@ -37,7 +39,7 @@ func TestEachFlagSetsItsSetting(t *testing.T) {
 	assert.Equal(t, &settings{
 		kubeconfig: "/a/b", namespaces: []string{"one", "two"}, concurrency: 3,
 		metricsInterval: 2 * time.Second, checkpointInterval: 3 * time.Second,
-		prometheusURL: "http://p:9090", prometheusHistory: 24 * time.Hour,
+		prometheusURL: "http://p:9090", prometheusWindow: 90 * time.Second, prometheusHistory: 24 * time.Hour,
 		probeAddress: ":1", metricsAddress: ":2", metricsSecure: false, metricsCertDir: "/c",
 		leaderElection: true, leaderElectionNamespace: "ns", logLevel: zapcore.DebugLevel, logFormat: "console",
 	}, s)
@@ -51,6 +53,7 @@ func TestABadFlagIsRefusedInOneLine(t *testing.T) {
 		"--metrics-interval=1":     `invalid value "1" for flag -metrics-interval`,
 		"--metrics-interval=1ms":   "invalid value 1ms for flag -metrics-interval: it must be at least 1s",
 		"--checkpoint-interval=0s": "invalid value 0s for flag -checkpoint-interval: it must be at least 1s",
+		"--prometheus-window=0s":   "invalid value 0s for flag -prometheus-window: it must be at least 1s",
 		"--prometheus-history=-1h": "invalid value -1h0m0s for flag -prometheus-history: it must be 0 or more",
 		"--log-level=loud":         `invalid value "loud" for flag -log-level`,
 		"--log-level=fatal":        `invalid value "fatal" for flag -log-level: it must be debug, info, warn or error`,
