@@ -99,7 +99,7 @@ func (b *Backfiller) backfill(ctx context.Context, key types.NamespacedName) err
 	}
 	// What the present has is not counted again.
 	span := usage.Range{From: now.Add(-b.history), To: now.Add(-backfillStep), Step: backfillStep}
-	past, samples, err := b.read(ctx, key.Namespace, scaler.Spec.DeploymentName, span)
+	past, samples, err := b.read(ctx, scaler, record.HalfLife(), span)
 	if err != nil {
 		return err
 	}
@@ -109,15 +109,16 @@ func (b *Backfiller) backfill(ctx context.Context, key types.NamespacedName) err
 	return b.wake(ctx, scaler)
 }
 
-// read returns the histories of a Deployment's containers in a time of the past, and how many
-// samples went into them.
+// read returns the histories of the containers of a scaler's target in a time of the past, and
+// how many samples went into them.
 func (b *Backfiller) read(
-	ctx context.Context, namespace, deployment string, span usage.Range,
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, halfLife time.Duration, span usage.Range,
 ) (past map[string]*recommender.History, samples int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, backfillTimeout)
 	defer cancel()
 	past = map[string]*recommender.History{}
-	for sample, err := range b.past.History(ctx, namespace, podNames(deployment), span) {
+	deployment := scaler.Spec.DeploymentName
+	for sample, err := range b.past.History(ctx, scaler.Namespace, podNames(deployment), span) {
 		if err != nil {
 			return nil, 0, fmt.Errorf("read the past usage of Deployment %s: %w", deployment, err)
 		}
@@ -126,7 +127,7 @@ func (b *Backfiller) read(
 		}
 		history := past[sample.Container]
 		if history == nil {
-			history = recommender.New(recommender.DefaultHalfLife)
+			history = recommender.New(halfLife)
 			past[sample.Container] = history
 		}
 		if history.AddCPU(sample.Time, sample.CPU) == nil && history.AddMemory(sample.Time, sample.Memory) == nil {
