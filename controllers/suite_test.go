@@ -62,16 +62,20 @@ func startManager(t *testing.T, namespace string, change ...func(*ctrl.Options, 
 	return startManagerWith(t, namespace, newOptions(), usageSource{Source: &meter{}}, change...)
 }
 
-// startManagerWith is startManager with options and a source of usage.
+// startManagerWith is startManager with options and a source of usage. The options may name
+// other namespaces.
 func startManagerWith(
 	t *testing.T, namespace string, with Options, source usageSource, change ...func(*ctrl.Options, *rest.Config),
 ) *manager {
 	t.Helper()
+	if with.Namespaces == nil {
+		with.Namespaces = []string{namespace}
+	}
 	restConfig := rest.CopyConfig(env.Config)
 	options := ctrl.Options{
 		Scheme:     apis.NewScheme(),
 		Logger:     newLogger(t),
-		Cache:      CacheOptions([]string{namespace}),
+		Cache:      CacheOptions(with.Namespaces),
 		Client:     ClientOptions(),
 		Metrics:    metricsserver.Options{BindAddress: "0"},
 		Controller: config.Controller{SkipNameValidation: new(true), RecoverPanic: new(false)},
@@ -84,7 +88,6 @@ func startManagerWith(
 	ctx, cancel := context.WithCancel(context.Background())
 	registry, isRegistry := with.Metrics.(*prometheus.Registry)
 	require.True(t, isRegistry)
-	with.Namespaces = []string{namespace}
 	_, err = setup(ctx, mgr, with, source)
 	require.NoError(t, err)
 	stopped := make(chan error, 1)
