@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -13,10 +14,10 @@ import (
 )
 
 // A recommendation is told anew when a target has moved by as much as targetNews, or a bound
-// by boundNews, both as a share of what was told.
+// by boundNews, both in percent of what was told.
 const (
-	targetNews = 0.05
-	boundNews  = 0.10
+	targetNews = 5
+	boundNews  = 10
 )
 
 // ContainerRecommendation returns what a scaler's status says of a container. A resource that
@@ -94,25 +95,15 @@ func News(told, now []autoscalingv1beta1.ContainerRecommendation) bool {
 			near(a.UncappedTarget, b.UncappedTarget, targetNews) &&
 			near(a.LowerBound, b.LowerBound, boundNews) &&
 			near(a.UpperBound, b.UpperBound, boundNews) &&
-			sameCaps(a.CappedBy, b.CappedBy)
+			maps.Equal(a.CappedBy, b.CappedBy)
 	})
 }
 
-// near reports whether each amount has moved by less than a share of what it was.
-func near(before, after corev1.ResourceList, share float64) bool {
-	if len(before) != len(after) {
-		return false
-	}
-	for name, amount := range after {
-		was, isKnown := before[name]
-		old := was.AsApproximateFloat64()
-		if !isKnown || math.Abs(amount.AsApproximateFloat64()-old) >= share*old && !amount.Equal(was) {
-			return false
-		}
-	}
-	return true
-}
-
-func sameCaps(a, b map[corev1.ResourceName]autoscalingv1beta1.Cap) bool {
-	return len(a) == len(b) && a[corev1.ResourceCPU] == b[corev1.ResourceCPU] && a[corev1.ResourceMemory] == b[corev1.ResourceMemory]
+// near reports whether each amount has moved by less than so many percent of what it was. Both
+// are whole numbers here, so that an amount that has moved by just as much counts as moved.
+func near(before, after corev1.ResourceList, percent float64) bool {
+	return maps.EqualFunc(before, after, func(was, is resource.Quantity) bool {
+		old, moved := was.MilliValue(), is.MilliValue()-was.MilliValue()
+		return moved == 0 || math.Abs(float64(moved))*100 < percent*float64(old)
+	})
 }
