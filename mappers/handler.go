@@ -83,9 +83,10 @@ func newHandler(
 	}
 }
 
-// enqueue adds what the Deployment's lookup finds, now or, where it fails, later.
+// enqueue adds what the Deployment's lookup finds, now or, where it fails, later. An event
+// that is about no Deployment has nothing to look up.
 func (m *mapping) enqueue(ctx context.Context, deployment types.NamespacedName, q Queue) {
-	if !m.tryEnqueue(ctx, deployment, q) {
+	if deployment.Name != "" && !m.tryEnqueue(ctx, deployment, q) {
 		// The context of an event ends when it has been handled.
 		m.retryLater(context.WithoutCancel(ctx), deployment, q)
 	}
