@@ -57,6 +57,9 @@ var indexes = map[string]struct {
 	"DeploymentController": {
 		AddDeploymentController, DeploymentController, "metadata.ownerReferences.controller", &appsv1.Deployment{},
 	},
+	"PodDeployment": {
+		AddPodDeployment, PodDeployment, "metadata.ownerReferences.deployment", &corev1.Pod{},
+	},
 }
 
 func TestAnIndexIsRegisteredForItsKindUnderItsField(t *testing.T) {
