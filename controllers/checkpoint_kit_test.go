@@ -2,10 +2,16 @@ package controllers
 
 import (
 	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -31,4 +37,35 @@ func checkpointed(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, conta
 	}
 	require.Fail(t, "the checkpoint does not have the container", container)
 	return nil
+}
+
+// isCheckpoint reports whether a request writes a checkpoint.
+func isCheckpoint(request *http.Request) bool {
+	return request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/verticalscalercheckpoints/")
+}
+
+// failCheckpoints lets the first requests that write a checkpoint fail.
+func failCheckpoints(failures *atomic.Int64) func(*ctrl.Options, *rest.Config) {
+	return func(_ *ctrl.Options, config *rest.Config) {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(request *http.Request) (*http.Response, error) {
+				if isCheckpoint(request) && failures.Add(-1) >= 0 {
+					return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody}, nil
+				}
+				return next.RoundTrip(request)
+			})
+		})
+	}
+}
+
+// savedSamples returns how many samples of container app a scaler's checkpoint has, 0 where
+// there is none.
+func savedSamples(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) int64 {
+	t.Helper()
+	err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(scaler), &autoscalingv1beta1.VerticalScalerCheckpoint{})
+	if apierrors.IsNotFound(err) {
+		return 0
+	}
+	require.NoError(t, err)
+	return checkpointed(t, scaler, "app").Recommend(recommender.DefaultPolicy(1)).Samples
 }

@@ -21,6 +21,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"example.com/upright/apis"
@@ -83,6 +84,7 @@ func startManagerWith(
 	for _, f := range change {
 		f(&options, restConfig)
 	}
+	options.BaseContext = func() context.Context { return log.IntoContext(context.Background(), options.Logger) }
 	mgr, err := ctrl.NewManager(restConfig, options)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
