@@ -19,6 +19,10 @@ const (
 
 	// Nothing was scraped for so many steps from this one on.
 	outage, outageSteps = 2000, 90
+
+	// A second container uses one core all the time. It lives for so many steps, and is
+	// restarted half-way.
+	restartedSteps = 60
 )
 
 // past is what a container has used for days, until lately.
@@ -50,12 +54,12 @@ func (p *past) scraped(step int) bool {
 	return step >= 0 && step <= pastSteps && (step < outage || step >= outage+outageSteps)
 }
 
-// samples returns what a window of two steps shows: the CPU usage between two scrapes, and the
-// highest memory usage of both.
+// samples returns what a window of two steps shows of a container that was there before it: the
+// CPU usage between two scrapes, and the highest memory usage of both.
 func (p *past) samples() []usage.Sample {
 	var samples []usage.Sample
 	for step := range pastSteps + 1 {
-		if p.scraped(step-1) && p.scraped(step) {
+		if p.scraped(step-2) && p.scraped(step-1) && p.scraped(step) {
 			samples = append(samples, usage.Sample{
 				Pod: p.pod, Container: "app", Time: p.at(step), Window: 2 * pastStep,
 				CPU: p.cores[step], Memory: max(p.memory[step-1], p.memory[step]),
@@ -66,22 +70,35 @@ func (p *past) samples() []usage.Sample {
 }
 
 // write writes the past as cAdvisor shows it: beside the container, its pod's sandbox and the
-// cgroup of the whole pod.
+// cgroup of the whole pod, and with an id that changes when the container is restarted.
 func (p *past) write(w io.Writer) error {
 	for _, container := range []string{"app", "POD", ""} {
-		labels := fmt.Sprintf(`{namespace=%q,pod=%q,container=%q}`, p.pod.Namespace, p.pod.Name, container)
+		labels := fmt.Sprintf(`namespace=%q,pod=%q,container=%q`, p.pod.Namespace, p.pod.Name, container)
 		seconds := 1e6
 		for step := range pastSteps + 1 {
 			seconds += p.cores[step] * pastStep.Seconds()
 			if !p.scraped(step) {
 				continue
 			}
-			if _, err := fmt.Fprintf(w, "container_cpu_usage_seconds_total%s %f %d\ncontainer_memory_working_set_bytes%s %d %d\n",
-				labels, seconds, p.at(step).Unix(), labels, p.memory[step], p.at(step).Unix()); err != nil {
+			if err := writeScrape(w, labels, seconds, p.memory[step], p.at(step)); err != nil {
 				return err
 			}
 		}
 	}
+	for step := range restartedSteps {
+		life, age := 2*step/restartedSteps, step%(restartedSteps/2)
+		labels := fmt.Sprintf(`namespace=%q,pod="restarted-0",container="app",id="%d"`, p.pod.Namespace, life)
+		if err := writeScrape(w, labels, float64(age)*pastStep.Seconds(), 1<<30, p.at(step)); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintln(w, "# EOF")
+	return err
+}
+
+// writeScrape writes what one scrape shows of a container.
+func writeScrape(w io.Writer, labels string, seconds float64, memory int64, at time.Time) error {
+	_, err := fmt.Fprintf(w, "container_cpu_usage_seconds_total{%s} %f %d\ncontainer_memory_working_set_bytes{%s} %d %d\n",
+		labels, seconds, at.Unix(), labels, memory, at.Unix())
 	return err
 }

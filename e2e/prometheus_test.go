@@ -36,6 +36,19 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 	server := startPrometheus(t, past)
 	source := prometheusSource(t, server, usage.PrometheusConfig{Window: usageWindow, Namespaces: []string{"none-such", namespace}})
 
+	t.Run("Read has a container's CPU from the first sample on", func(t *testing.T) {
+		var first []usage.Sample
+		eventually(t, func(c *assert.CollectT) {
+			var err error
+			first, err = source.Read(context.Background())
+			require.NoError(c, err)
+			require.NotEmpty(c, first)
+		})
+		for _, sample := range first {
+			assert.InEpsilon(t, 0.4, sample.CPU, 0.2, "%v", sample)
+		}
+	})
+
 	t.Run("Read returns each container's CPU, memory and time of the scrape", func(t *testing.T) {
 		eventually(t, func(c *assert.CollectT) {
 			pods := ownedPods(c, deployment)
@@ -69,6 +82,9 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 		assert.Equal(t, int64(len(samples)), recommendation.Samples)
 		assert.Equal(t, recommendMemory(t, began, "700Mi"), recommendation.Memory.Target, "of the highest usage")
 		assert.Greater(t, recommendation.CPU.Target, int64(400))
+		for _, sample := range samples {
+			assert.Greater(t, sample.CPU, 0.3, "no sample of a part of the window: %v", sample)
+		}
 	})
 
 	t.Run("History ends with a pod, as Read does", func(t *testing.T) {
@@ -103,6 +119,18 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 			require.Fail(t, "wrong number of samples", "%d and not %d", len(got), len(want))
 		}
 		recommendInAnyOrder(t, got)
+	})
+
+	t.Run("History has a container's CPU from the first sample on, also after a restart", func(t *testing.T) {
+		const windowSteps = 10
+		source := prometheusSource(t, server, usage.PrometheusConfig{Window: windowSteps * pastStep})
+
+		got := historyOf(t, source, namespace, "restarted-0", usage.Range{From: past.from, To: past.at(restartedSteps - 1), Step: pastStep})
+
+		assert.Len(t, got, restartedSteps-2*windowSteps)
+		for _, sample := range got {
+			assert.InDelta(t, 1, sample.CPU, 1e-6, "at %v", sample.Time)
+		}
 	})
 
 	t.Run("a Prometheus that is stopped is unavailable", func(t *testing.T) {

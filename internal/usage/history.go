@@ -61,9 +61,7 @@ func chunks(span Range) iter.Seq2[promv1.Range, error] {
 // queryChunk returns the CPU and memory usage in a part of the range.
 func (p *Prometheus) queryChunk(ctx context.Context, namespace, pods string, chunk promv1.Range) (cpu, memory model.Matrix, err error) {
 	selector := ",namespace=" + strconv.Quote(namespace) + ",pod=~" + strconv.Quote(pods)
-	// What the window has of a container that is gone is no usage of now.
-	present := cpuQuery(selector, p.window) + " and " + scrapedQuery(selector)
-	if cpu, err = p.queryRange(ctx, present, chunk); err != nil {
+	if cpu, err = p.queryRange(ctx, cpuQuery(selector, p.window), chunk); err != nil {
 		return nil, nil, err
 	}
 	memory, err = p.queryRange(ctx, memoryQuery(selector, max(p.window, chunk.Step)), chunk)

@@ -69,8 +69,9 @@ func TestHistoryAsksForTheNamedPodsAndForTheHighestMemoryOfEachStep(t *testing.T
 	}
 	const matchers = `{container!="",container!="POD",namespace="shop",pod=~"web-[a-z0-9]+\\.x\""}`
 	times := map[string]string{"start": "1772366400", "end": "1772371800", "step": "3600"}
-	cpu := map[string]string{"query": "max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total" + matchers + "[5m]))" +
-		" and max by (namespace, pod, container) (timestamp(container_memory_working_set_bytes" + matchers + "))"}
+	const seconds = "container_cpu_usage_seconds_total" + matchers
+	cpu := map[string]string{"query": "max by (namespace, pod, container) (rate(" + seconds + "[5m]) and " + seconds + ")" +
+		" unless group by (namespace, pod, container) (" + seconds + " unless " + seconds + " offset 5m)"}
 	memory := map[string]string{"query": "max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes" + matchers + "[1h]))"}
 	for name, value := range times {
 		cpu[name], memory[name] = value, value

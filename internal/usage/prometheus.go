@@ -42,8 +42,8 @@ type PrometheusConfig struct {
 // pods are left out.
 //
 // So that a short peak between two reads counts, Memory is the highest working set scraped in
-// the window. CPU is averaged over the whole window even if the container is younger, and so
-// too low until it has been scraped for that long.
+// the window. CPU is averaged over the whole window, so that a container has no sample until it
+// has been scraped for that long.
 type Prometheus struct {
 	api        promv1.API
 	address    string // without the password
@@ -76,8 +76,8 @@ func NewPrometheus(config PrometheusConfig) (*Prometheus, error) {
 	}, nil
 }
 
-// Read returns the newest sample of every container that has been scraped twice. Its time is
-// that of the last scrape. No samples and no error means that Prometheus knows of no such
+// Read returns the newest sample of every container that has been scraped for a window. Its time
+// is that of the last scrape. No samples and no error means that Prometheus knows of no such
 // container: perhaps it scrapes no kubelet. The error is an ErrUnavailable unless Prometheus
 // refuses the query.
 func (p *Prometheus) Read(ctx context.Context) ([]Sample, error) {
@@ -119,9 +119,15 @@ func join(cpu model.Vector, memory, scraped map[container]float64, window time.D
 // cpuQuery is the CPU usage in cores, averaged over the window. The selector is further label
 // matchers, each after a comma. Pod sandboxes have the container "POD" with some runtimes, and
 // none with others, like the cgroups of whole pods.
+//
+// Prometheus divides by the whole window what it saw in a part of it, which is too little of a
+// series that has ended or is younger. A restart ends one series and begins another, and the first
+// may be found for minutes after its end, so that a container counts when all of its series that
+// are there now were there a window ago.
 func cpuQuery(selector string, window time.Duration) string {
-	return fmt.Sprintf(`max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total{container!="",container!="POD"%s}[%s]))`,
-		selector, model.Duration(window))
+	seconds := `container_cpu_usage_seconds_total{container!="",container!="POD"` + selector + `}`
+	return fmt.Sprintf(`max by (namespace, pod, container) (rate(%[1]s[%[2]s]) and %[1]s)`+
+		` unless group by (namespace, pod, container) (%[1]s unless %[1]s offset %[2]s)`, seconds, model.Duration(window))
 }
 
 // memoryQuery is the highest working set in the window, in bytes.

@@ -106,9 +106,11 @@ func TestPrometheusIsAskedForContainersOnlyAndAllAtOneTimeOfItsClock(t *testing.
 	assert.Empty(t, samples, "a container must be in all three answers")
 
 	const matchers = `{container!="",container!="POD",namespace=~"shop|bank"}`
+	const seconds = "container_cpu_usage_seconds_total" + matchers
 	const at = "1772366400.5"
 	assert.Equal(t, []map[string]string{
-		{"query": "max by (namespace, pod, container) (rate(container_cpu_usage_seconds_total" + matchers + "[1m30s]))"},
+		{"query": "max by (namespace, pod, container) (rate(" + seconds + "[1m30s]) and " + seconds + ")" +
+			" unless group by (namespace, pod, container) (" + seconds + " unless " + seconds + " offset 1m30s)"},
 		{"query": "max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes" + matchers + "[1m30s]))", "time": at},
 		{"query": "max by (namespace, pod, container) (timestamp(container_memory_working_set_bytes" + matchers + "))", "time": at},
 	}, fake.forms)
