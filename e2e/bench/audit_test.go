@@ -25,8 +25,9 @@ const (
 
 // request is a request in the API server's audit log.
 type request struct {
-	Verb string `json:"verb"`
-	User struct {
+	Verb  string `json:"verb"`
+	Stage string `json:"stage"`
+	User  struct {
 		Username string `json:"username"`
 	} `json:"user"`
 	Object struct {
@@ -58,6 +59,11 @@ func (r request) of(name string) bool {
 // which include the event that it has become the leader. What asks the API server
 // to authenticate or authorize somebody writes nothing.
 func writes(b require.TestingT, auditLog string) []request {
+	return selected(requests(b, auditLog), isWrite)
+}
+
+// requests returns the manager's requests.
+func requests(b require.TestingT, auditLog string) []request {
 	file, err := os.Open(auditLog)
 	require.NoError(b, err)
 	defer file.Close()
@@ -70,7 +76,8 @@ func writes(b require.TestingT, auditLog string) []request {
 			return found
 		}
 		require.NoError(b, err)
-		if r.User.Username == managerUser && isWrite(r) {
+		// A watch is in the log twice: when it begins, and when it has ended.
+		if r.User.Username == managerUser && (r.Verb != "watch" || r.Stage != "ResponseComplete") {
 			found = append(found, r)
 		}
 	}

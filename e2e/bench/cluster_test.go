@@ -40,7 +40,7 @@ const (
 	namespace = "bench"
 )
 
-// upright is a cluster with the manager running on it.
+// upright is a cluster with the manager on it.
 type upright struct {
 	cluster *cluster.Cluster
 	client  client.WithWatch
@@ -49,6 +49,14 @@ type upright struct {
 
 // start starts a cluster and the manager, until the benchmark ends.
 func start(b *testing.B) *upright {
+	b.Helper()
+	u := startCluster(b)
+	u.startManager(b)
+	return u
+}
+
+// startCluster starts a cluster on which everything is installed and no manager runs.
+func startCluster(b *testing.B) *upright {
 	b.Helper()
 	// A log would get into the middle of a line of results.
 	ctrl.SetLogger(logr.Discard())
@@ -63,14 +71,16 @@ func start(b *testing.B) *upright {
 	u.client, err = client.NewWithWatch(config, client.Options{Scheme: apis.NewScheme()})
 	require.NoError(b, err)
 	require.NoError(b, u.client.Create(b.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	u.startManager(b)
 	return u
 }
 
-func (u *upright) startManager(b *testing.B) {
+// startManager starts the manager with the arguments that it is deployed with and others.
+func (u *upright) startManager(b *testing.B, args ...string) {
 	b.Helper()
 	var err error
-	u.manager, err = u.cluster.StartManager(b.Context(), cluster.ManagerOptions{Binary: managerBin, Deploy: deployDir})
+	u.manager, err = u.cluster.StartManager(b.Context(), cluster.ManagerOptions{
+		Binary: managerBin, Deploy: deployDir, ExtraArgs: args,
+	})
 	require.NoError(b, err, "is the manager built? make build")
 }
 

@@ -1,12 +1,5 @@
 package main
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
-)
-
 // measure is a row of the table.
 type measure struct {
 	key
@@ -23,8 +16,9 @@ type measure struct {
 // measures are the rows, in order. The peers' figures were measured in the same
 // way as ours: on a machine with 2 cores, with a v1.36.3 control plane and
 // simulated nodes. The Memcached sample is that of kubebuilder's documentation,
-// Foo that of kubernetes/sample-controller. The cost of a full list and of a
-// whole Deployment is also measured in each run, by the rows below theirs.
+// Foo that of kubernetes/sample-controller, VPA the Vertical Pod Autoscaler's
+// recommender. The cost of a full list and of a whole Deployment is also measured
+// in each run, by the rows below theirs.
 var measures = []measure{
 	{
 		key:    key{"Owners/objects", "writes/object"},
@@ -111,54 +105,177 @@ var measures = []measure{
 		label:  "  cached whole, for comparison",
 		format: size, objects: 10_000,
 	},
-}
-
-// formatOf returns how to write a figure of a unit that testing reports.
-func formatOf(unit string) func(float64) string {
-	switch {
-	case unit == "sec/op":
-		return seconds
-	case strings.HasPrefix(unit, "B/"):
-		return size
-	default:
-		return number
-	}
-}
-
-func number(figure float64) string { return strconv.FormatFloat(round(figure), 'f', -1, 64) }
-
-// round keeps three digits and all before the point.
-func round(figure float64) float64 {
-	if figure >= 100 {
-		return float64(int64(figure + 0.5))
-	}
-	rounded, err := strconv.ParseFloat(strconv.FormatFloat(figure, 'g', 3, 64), 64)
-	if err != nil {
-		return figure
-	}
-	return rounded
-}
-
-func seconds(figure float64) string {
-	for _, unit := range []struct {
-		size time.Duration
-		name string
-	}{{time.Second, "s"}, {time.Millisecond, "ms"}, {time.Microsecond, "µs"}} {
-		if whole := unit.size.Seconds(); figure >= whole {
-			return number(figure/whole) + " " + unit.name
-		}
-	}
-	return number(figure*1e9) + " ns"
-}
-
-func size(figure float64) string {
-	for _, unit := range []struct {
-		size float64
-		name string
-	}{{1 << 20, "MiB"}, {1 << 10, "KiB"}} {
-		if figure >= unit.size {
-			return fmt.Sprintf("%s %s", number(figure/unit.size), unit.name)
-		}
-	}
-	return number(figure) + " B"
+	{
+		key:    key{"Recommend/scalers", "s-to-recommended"},
+		label:  "VerticalScalers: from the manager's start until all have a recommendation",
+		format: seconds, objects: 1000, aim: new(20.0),
+	},
+	{
+		key:    key{"Recommend/scalers", "writes/cycle"},
+		label:  "  writes in a cycle between checkpoints, usage steady for weeks",
+		format: number, objects: 1000, aim: new(0.0),
+		peer: "2,000 VPA 1.8, checkpoints included",
+	},
+	{
+		key:    key{"Recommend/scalers", "writes-after-restart"},
+		label:  "  writes in the cycles after a restart",
+		format: number, objects: 1000, aim: new(0.0),
+	},
+	{
+		key:    key{"Recommend/scalers", "requests/cycle"},
+		label:  "  requests in a cycle, usage steady for weeks",
+		format: number, objects: 1000,
+	},
+	{
+		key:    key{"Recommend/scalers", "lease-requests/cycle"},
+		label:  "  of them for the lease",
+		format: number, objects: 1000,
+	},
+	{
+		key:    key{"Recommend/scalers", "reconciles/cycle"},
+		label:  "  reconciles in a cycle, usage steady for weeks",
+		format: number, objects: 1000,
+	},
+	{
+		key:    key{"Recommend/scalers", "CPU-s/cycle"},
+		label:  "  processor time of a cycle, usage steady for weeks",
+		format: seconds, objects: 1000, aim: new(0.4),
+		peer: "2.1 s VPA 1.8",
+	},
+	{
+		key:    key{"Recommend/scalers", "resident-B"},
+		label:  "  resident memory, the most in these cycles",
+		format: megabytes, objects: 1000, aim: new(70e6),
+		peer: "138 MB VPA 1.8",
+	},
+	{
+		key:    key{"Recommend/scalers", "peak-B"},
+		label:  "  resident memory, the most since the start",
+		format: megabytes, objects: 1000,
+	},
+	{
+		key:    key{"Recommend/scalers", "checkpoints/interval"},
+		label:  "  checkpoints written per scaler and checkpoint interval",
+		format: number, objects: 1000, aim: new(1.0),
+	},
+	{
+		key:    key{"Recommend/scalers", "checkpoints-at-stop/scaler"},
+		label:  "  checkpoints written per scaler when the manager stops",
+		format: number, objects: 1000, aim: new(1.0),
+	},
+	{
+		key:    key{"Recommend/scalers", "first-status-writes/cycle"},
+		label:  "  statuses written in a cycle of the first 3 minutes of a history",
+		format: number, objects: 1000,
+	},
+	{
+		key:    key{"Recommend/scalers", "first-events/scaler"},
+		label:  "  events written per scaler until then",
+		format: number, objects: 1000,
+	},
+	{
+		key:    key{"Recommend/scalers", "first-CPU-s/cycle"},
+		label:  "  processor time of a cycle then",
+		format: seconds, objects: 1000,
+	},
+	{
+		key:    key{"Recommend/scalers", "first-peak-B"},
+		label:  "  resident memory, the most until then",
+		format: megabytes, objects: 1000,
+	},
+	{
+		key:    key{"UsageCycle/scalers/cycle", "sec/op"},
+		label:  "Learning from one reading of usage of 2 pods a scaler",
+		format: seconds,
+	},
+	{
+		key:    key{"UsageCycle/scalers/cycle", "allocs/op"},
+		label:  "  allocations",
+		format: number,
+	},
+	{
+		key:    key{"UsageCycle/scalers/cycle", "B/op"},
+		label:  "  allocated",
+		format: size,
+	},
+	{
+		key:    key{"UsageCycle/scalers/cycle", "API-requests"},
+		label:  "  API requests in all",
+		format: number, objects: 10_000, aim: new(0.0),
+	},
+	{
+		key:    key{"UsageCycle/scalers/cycle", "heap-B"},
+		label:  "  heap of histories, caches and filter",
+		format: size,
+	},
+	{
+		key:    key{"UsageCycle/growth", "time-ratio"},
+		label:  "Learning, 10 times as many scalers: times the time",
+		format: number,
+	},
+	{
+		key:    key{"UsageCycle/growth", "allocations-ratio"},
+		label:  "  times the allocations",
+		format: number,
+	},
+	{
+		key:    key{"UsageCycle/growth", "bytes-ratio"},
+		label:  "  times the bytes allocated",
+		format: number,
+	},
+	{
+		key:    key{"UsageCycle/growth", "heap-ratio"},
+		label:  "  times the heap",
+		format: number,
+	},
+	{
+		key:    key{"AddSample", "sec/op"},
+		label:  "Adding a sample of CPU and of memory to a container's history",
+		format: seconds,
+	},
+	{
+		key:    key{"AddSample", "allocs/op"},
+		label:  "  allocations",
+		format: number, aim: new(0.0),
+	},
+	{
+		key:    key{"Percentile", "sec/op"},
+		label:  "A percentile of CPU and of memory from two weeks of samples",
+		format: seconds,
+	},
+	{
+		key:    key{"Percentile", "allocs/op"},
+		label:  "  allocations",
+		format: number, aim: new(0.0),
+	},
+	{
+		key:    key{"Recommend", "sec/op"},
+		label:  "A whole recommendation from two weeks of samples",
+		format: seconds,
+	},
+	{
+		key:    key{"Recommend", "allocs/op"},
+		label:  "  allocations",
+		format: number, aim: new(0.0),
+	},
+	{
+		key:    key{"HistoryAtRest", "B/history"},
+		label:  "A container's history in memory",
+		format: size, aim: new(1.5 * 1024),
+	},
+	{
+		key:    key{"Checkpoint", "B/checkpoint"},
+		label:  "  in a checkpoint, after two weeks of samples",
+		format: size, aim: new(1024.0),
+	},
+	{
+		key:    key{"Checkpoint", "sec/op"},
+		label:  "  making it",
+		format: seconds,
+	},
+	{
+		key:    key{"Restore", "sec/op"},
+		label:  "  restoring it",
+		format: seconds,
+	},
 }
