@@ -43,7 +43,6 @@ func BenchmarkAddSample(b *testing.B) {
 	for minute := 0; b.Loop(); minute++ {
 		addSample(h, minute)
 	}
-	b.ReportMetric(bytesAtRest, "B/history")
 }
 
 // BenchmarkPercentile takes one percentile of each resource after two weeks of samples.
