@@ -147,8 +147,14 @@ func podNames(deployment string) string {
 		maxGenerated = 63 - 5
 		maxHash      = 10
 	)
-	if len(deployment)+len("-")+maxHash+len("-") <= maxGenerated {
+	room := maxGenerated - len(deployment) - len("-") // For the hash and a dash.
+	switch {
+	case room > maxHash:
 		return regexp.QuoteMeta(deployment) + "-" + alphabet + "{1,10}-" + alphabet + "{5}"
+	case room >= 0:
+		whole, cut := fmt.Sprintf("%s{0,%d}-", alphabet, max(room-1, 0)), fmt.Sprintf("%s{%d}", alphabet, room)
+		return regexp.QuoteMeta(deployment) + "-(" + whole + "|" + cut + ")" + alphabet + "{5}"
+	default:
+		return regexp.QuoteMeta(deployment[:maxGenerated]) + alphabet + "{5}"
 	}
-	return regexp.QuoteMeta(deployment[:min(len(deployment), maxGenerated)]) + "(-" + alphabet + "{0,10}-?)?" + alphabet + "{5}"
 }
