@@ -1,0 +1,170 @@
+package controllers
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+)
+
+// fullPod is a pod with more than is read of one.
+func fullPod() *corev1.Pod {
+	pod := newPod("one", "web", "aaaaa", "app", "log")
+	pod.UID, pod.ResourceVersion, pod.CreationTimestamp = "u1", "7", metav1.Unix(1, 0)
+	pod.DeletionTimestamp = new(metav1.Unix(2, 0))
+	pod.GenerateName, pod.Annotations, pod.Finalizers = "web-", map[string]string{"a": "b"}, []string{"f"}
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	sidecar := newContainer("proxy")
+	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	pod.Spec.InitContainers = []corev1.Container{newContainer("migrate"), sidecar}
+	pod.Spec.NodeName, pod.Spec.Volumes = "node", []corev1.Volume{{Name: "v"}}
+	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
+	pod.Spec.Containers[0].Resources.Limits = amounts("1", "1Gi")
+	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
+	terminated := func(reason string, second int64) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			Reason: reason, FinishedAt: metav1.Unix(second, 0), ExitCode: 137, ContainerID: "c",
+		}}
+	}
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{{Type: corev1.PodReady}},
+		InitContainerStatuses: []corev1.ContainerStatus{
+			{Name: "migrate", State: terminated("Completed", 1)},
+			{Name: "proxy", Image: "web:1", LastTerminationState: terminated("OOMKilled", 3)},
+		},
+		ContainerStatuses: []corev1.ContainerStatus{
+			{Name: "app", RestartCount: 2, State: terminated("OOMKilled", 5), LastTerminationState: terminated("OOMKilled", 4)},
+			{Name: "log", LastTerminationState: terminated("Error", 4)},
+		},
+	}
+	return pod
+}
+
+func TestTrimKeepsOfAPodWhatIsReadAndDropsTheRest(t *testing.T) {
+	t.Parallel()
+	full := fullPod()
+	trimmed := func(name string, restart *corev1.ContainerRestartPolicy) corev1.Container {
+		return corev1.Container{
+			Name: name, RestartPolicy: restart, Resources: corev1.ResourceRequirements{Requests: amounts("100m", "256Mi")},
+		}
+	}
+	killedAt := func(name string, second int64) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: name, LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: metav1.Unix(second, 0)},
+		}}}
+	}
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: full.Name, Namespace: "one", UID: "u1", ResourceVersion: "7",
+			CreationTimestamp: metav1.Unix(1, 0), DeletionTimestamp: new(metav1.Unix(2, 0)),
+			OwnerReferences: full.OwnerReferences, Labels: map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: templateHash},
+		},
+		Spec: corev1.PodSpec{
+			InitContainers: []corev1.Container{trimmed("proxy", new(corev1.ContainerRestartPolicyAlways))},
+			Containers:     []corev1.Container{trimmed("app", nil), trimmed("log", nil)},
+		},
+		Status: corev1.PodStatus{InitContainerStatuses: killedAt("proxy", 3), ContainerStatuses: killedAt("app", 5)},
+	}
+	out, err := trim(full)
+	require.NoError(t, err)
+	assert.Equal(t, want, out)
+	again, err := trim(out)
+	require.NoError(t, err)
+	assert.Equal(t, want, again, "a trimmed pod stays as it is")
+}
+
+func TestTrimKeepsThatAPodHasEnded(t *testing.T) {
+	t.Parallel()
+	for phase, want := range map[corev1.PodPhase]corev1.PodPhase{
+		corev1.PodFailed: corev1.PodFailed, corev1.PodSucceeded: corev1.PodSucceeded,
+		corev1.PodPending: "", corev1.PodRunning: "", corev1.PodUnknown: "",
+	} {
+		out, err := trim(&corev1.Pod{Status: corev1.PodStatus{Phase: phase}})
+		require.NoError(t, err)
+		assert.Equal(t, want, out.(*corev1.Pod).Status.Phase, phase)
+	}
+}
+
+func TestTrimKeepsOfANodeWhatItHasToGive(t *testing.T) {
+	t.Parallel()
+	out, err := trim(&corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", ResourceVersion: "3", Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.NodeSpec{PodCIDR: "10.0.0.0/24"},
+		Status: corev1.NodeStatus{Capacity: amounts("9", "9Gi"), Allocatable: corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("110"),
+		}},
+	})
+	require.NoError(t, err)
+	assert.Equal(t, &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "3"},
+		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}},
+	}, out)
+}
+
+func TestPodOfDeploymentLetsThroughWhatConcernsAScaler(t *testing.T) {
+	t.Parallel()
+	of := func(change func(*corev1.Pod)) *corev1.Pod {
+		pod := fullPod()
+		pod.DeletionTimestamp = nil
+		change(pod)
+		out, err := trim(pod)
+		require.NoError(t, err)
+		return out.(*corev1.Pod)
+	}
+	pod, bare := of(func(*corev1.Pod) {}), of(func(pod *corev1.Pod) { pod.OwnerReferences = nil })
+	let := podOfDeployment()
+	assert.True(t, let.Create(event.CreateEvent{Object: pod}))
+	assert.True(t, let.Delete(event.DeleteEvent{Object: pod}))
+	assert.False(t, let.Create(event.CreateEvent{Object: bare}))
+	assert.False(t, let.Delete(event.DeleteEvent{Object: bare}))
+	for name, test := range map[string]struct {
+		change func(*corev1.Pod)
+		want   bool
+	}{
+		"nothing":             {func(*corev1.Pod) {}, false},
+		"another version":     {func(pod *corev1.Pod) { pod.ResourceVersion = "8" }, false},
+		"a label":             {func(pod *corev1.Pod) { pod.Labels["a"] = "b" }, false},
+		"it is ready":         {func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = "True" }, false},
+		"it runs":             {func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending }, false},
+		"it ends":             {func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }, true},
+		"it is deleted":       {func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.Unix(2, 0)) }, true},
+		"it was created anew": {func(pod *corev1.Pod) { pod.UID = "u2" }, true},
+		"it was resized":      {func(pod *corev1.Pod) { pod.Spec.Containers[1].Resources.Requests = amounts("1", "1Gi") }, true},
+		"another limit":       {func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = amounts("2", "2Gi") }, false},
+		"killed": {func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses[1].LastTerminationState.Terminated.Reason = "OOMKilled"
+		}, true},
+		"killed again": {func(pod *corev1.Pod) { pod.Status.ContainerStatuses[0].State.Terminated.FinishedAt = metav1.Unix(9, 0) }, true},
+		"started after a kill": {func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses[0].LastTerminationState = pod.Status.ContainerStatuses[0].State
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{}
+		}, false},
+		"restarted for another fault": {func(pod *corev1.Pod) { pod.Status.ContainerStatuses[1].RestartCount++ }, false},
+	} {
+		after := of(test.change)
+		assert.Equal(t, test.want, let.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: after}), name)
+	}
+}
+
+func TestAPodsUpdateThatConcernsNobodyMakesNoPass(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	scaler, pod := measured(t, namespace, "web", "app")
+	var passes passCounter
+	startManagerWith(t, namespace, newOptions(), usageSource{Source: &meter{}}, passes.use)
+	scalerIs(t, scaler, isFalse, "NoSamples")
+	require.Eventually(t, func() bool { return passes.over(scaler) >= 2 }, soon, often, "the second is for the status")
+	before := passes.over(scaler)
+	edit(t, pod, func(pod *corev1.Pod) { pod.Annotations = map[string]string{"a": "b"} })
+	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.1"
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 1}}
+	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
+	assert.Never(t, func() bool { return passes.over(scaler) > before }, aWhile, often)
+	killed(t, pod, "app", 1)
+	require.Eventually(t, func() bool { return passes.over(scaler) > before }, soon, often)
+}
