@@ -1,8 +1,8 @@
 package controllers
 
 import (
-	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -16,7 +16,7 @@ import (
 // GetPodFromTemplate), and the API server cuts that off to make room for 5 characters
 // (k8s.io/apiserver/pkg/storage/names, SimpleNameGenerator).
 func podNameOf(deployment string, templateHash uint32) string {
-	prefix := deployment + "-" + rand.SafeEncodeString(fmt.Sprint(templateHash)) + "-"
+	prefix := deployment + "-" + rand.SafeEncodeString(strconv.FormatUint(uint64(templateHash), 10)) + "-"
 	return prefix[:min(len(prefix), 58)] + rand.String(5)
 }
 
