@@ -99,9 +99,9 @@ func TestNothingIsSavedForAScalerThatLearnedNothing(t *testing.T) {
 	var wrote writes
 	m := startManager(t, namespace, wrote.record)
 	scalerIs(t, scaler, isFalse, "NoSamples")
-	suspended := newScaler(namespace, "suspended", "web")
+	suspended := newScaler(namespace, "suspended", "paused")
 	suspended.Spec.Suspend = true
-	scalerIs(t, create(t, suspended), isFalse, "Conflicted")
+	scalerIs(t, create(t, suspended), isFalse, "Suspended")
 	slow := newScaler(namespace, "slow", "shop")
 	slow.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{HalfLife: &metav1.Duration{Duration: 48 * time.Hour}}
 	scalerIs(t, create(t, slow), isFalse, "DeploymentNotFound")

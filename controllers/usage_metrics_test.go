@@ -19,7 +19,7 @@ func TestTheCollectorsMetricsTellWhatBecameOfTheSamples(t *testing.T) {
 	scaler, pod := measured(t, namespace, "web", "app")
 	samples := uses(pod, "app", 0.3, 300, 3)
 	stale, unusable, nobodys := samples[0], samples[0], samples[0]
-	stale.Container, stale.Time = "paused", stale.Time.Add(-time.Hour)
+	stale.Container, stale.Time = "paused", stale.Time.Add(-24*time.Hour)
 	unusable.Memory = -1
 	nobodys.Pod.Name = "nobodys"
 	var source meter
