@@ -15,6 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"example.com/upright/e2e/cluster"
 )
 
 func TestMetricsAreServedOverTLSToThoseWhoMayReadThem(t *testing.T) {
@@ -74,9 +76,12 @@ func bindMetricsReader(t *testing.T, namespace, name string) {
 }
 
 // scrape reads the manager's metrics and returns the status code and the body.
-func scrape(t require.TestingT, token string) (int, string) {
+func scrape(t require.TestingT, token string) (int, string) { return scrapeFrom(t, env.manager, token) }
+
+// scrapeFrom is scrape for one of several managers.
+func scrapeFrom(t require.TestingT, manager *cluster.Manager, token string) (int, string) {
 	request, err := http.NewRequestWithContext(context.Background(), http.MethodGet,
-		"https://"+env.manager.MetricsAddress+"/metrics", http.NoBody)
+		"https://"+manager.MetricsAddress+"/metrics", http.NoBody)
 	require.NoError(t, err)
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
@@ -98,7 +103,7 @@ func metric(t require.TestingT, body, name string, labels ...string) float64 {
 next:
 	for line := range strings.Lines(body) {
 		series, value, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if !strings.HasPrefix(series, name+"{") {
+		if series != name && !strings.HasPrefix(series, name+"{") {
 			continue
 		}
 		for _, label := range labels {
