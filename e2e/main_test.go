@@ -120,12 +120,17 @@ func newEnvironment(ctx context.Context, c *cluster.Cluster) (*environment, erro
 }
 
 // startManager starts the manager as it is deployed, but for the time between two readings of
-// usage, which tests would have to wait for.
-func (e *environment) startManager(ctx context.Context) (err error) {
-	e.manager, err = e.StartManager(ctx, cluster.ManagerOptions{
-		Binary: e.binary, Deploy: deploy, ExtraArgs: []string{"--metrics-interval=2s"},
-	})
+// usage, which tests would have to wait for, and for arguments that come after its own.
+func (e *environment) startManager(ctx context.Context, args ...string) (err error) {
+	e.manager, err = e.newManager(ctx, args...)
 	return err
+}
+
+// newManager starts a manager beside the one that may run.
+func (e *environment) newManager(ctx context.Context, args ...string) (*cluster.Manager, error) {
+	return e.StartManager(ctx, cluster.ManagerOptions{
+		Binary: e.binary, Deploy: deploy, ExtraArgs: append([]string{"--metrics-interval=2s"}, args...),
+	})
 }
 
 // runTests runs the tests and then looks at what the manager did during all of them.

@@ -55,6 +55,7 @@ func TestManagerListsWhereTheAPIServerDoesNotStreamLists(t *testing.T) {
 		createReady(t, k.newOwner(namespace, "app-"+k.resource, 1))
 	}
 	findsTarget(t, scaler)
+	remove(t, scaler) // Its pods use something, so that its status changes during other tests.
 }
 
 func TestManagerThatStartsAgainWritesNothingWhereNothingChanged(t *testing.T) {
@@ -201,7 +202,6 @@ func hasReconciledEverything(t *testing.T) {
 			require.NoError(c, env.client.List(context.Background(), list))
 			passes := metric(c, body, "controller_runtime_reconcile_total", `controller="`+controller+`"`)
 			require.GreaterOrEqual(c, int(passes), meta.LenList(list), controller)
-			require.Positive(c, meta.LenList(list), controller)
 			require.Zero(c, metric(c, body, "workqueue_depth", `name="`+controller+`"`), controller)
 			require.Zero(c, metric(c, body, "controller_runtime_active_workers", `controller="`+controller+`"`), controller)
 		}
