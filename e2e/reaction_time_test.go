@@ -108,6 +108,28 @@ func TestOwnerTakesTheNameOfADeletedDeploymentWithinASecond(t *testing.T) {
 	delays.check(t)
 }
 
+func TestOOMKillRaisesTheRecommendationWithinASecondAndOnce(t *testing.T) {
+	counted := oomKillsCounted(t)
+	delays := delays{}
+	for range rounds {
+		_, pod := runScaled(t, newNamespace(t), 300)
+		statuses := startWatch(t, &autoscalingv1beta1.VerticalScalerList{}, pod.Namespace)
+
+		start := time.Now()
+		annotate(t, pod, "simulation.upright.example.com/oom-kill", "app/1")
+		raised := await(t, statuses, func(e watch.Event) bool {
+			scaler, ok := e.Object.(*autoscalingv1beta1.VerticalScaler)
+			return ok && memoryOf(scaler.Status.PodTarget) == memoryOf(oomKilledTarget(t, 300))
+		})
+
+		delays.add("memory is raised after an OOM kill", raised.Sub(start))
+		restarts(t, pod, "app", 1) // Which shows the same kill once more, as the container's last state.
+	}
+	delays.check(t)
+	hasReconciledEverything(t)
+	assert.InDelta(t, rounds, oomKillsCounted(t)-counted, 0)
+}
+
 // saysOfTarget reports whether an event shows a scaler that says this of its target, for its
 // present spec.
 func saysOfTarget(e watch.Event, reason string) bool {
