@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -33,7 +34,7 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 	deployment.Spec.Template.Annotations = usageAnnotations("400m", "300Mi")
 	create(t, deployment)
 	past := newPast(namespace)
-	server := startPrometheus(t, past)
+	server := startPrometheus(t, past.write)
 	source := prometheusSource(t, server, usage.PrometheusConfig{Window: usageWindow, Namespaces: []string{"none-such", namespace}})
 
 	t.Run("Read has a container's CPU from the first sample on", func(t *testing.T) {
@@ -164,12 +165,12 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 }
 
 // startPrometheus starts a server that scrapes the cluster's nodes and knows the past.
-func startPrometheus(t *testing.T, past *past) *prometheus.Server {
+func startPrometheus(t *testing.T, past func(io.Writer) error) *prometheus.Server {
 	t.Helper()
 	var nodes corev1.NodeList
 	require.NoError(t, env.client.List(t.Context(), &nodes))
 	server, err := prometheus.New(t.Context(), prometheus.Options{
-		Dir: filepath.Join(env.Dir(), "prometheus"), Tools: tools, Nodes: nodes.Items, Past: past.write,
+		Dir: filepath.Join(env.Dir(), "prometheus", t.Name()), Tools: tools, Nodes: nodes.Items, Past: past,
 	})
 	require.NoError(t, err)
 	require.NoError(t, server.Start(t.Context()))
