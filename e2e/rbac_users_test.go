@@ -8,7 +8,11 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
 func requireForbidden(t *testing.T, err error, what string) {
@@ -78,6 +82,32 @@ func TestViewersReadAndWriteNothing(t *testing.T) {
 		scale := &autoscalingv1.Scale{}
 		require.NoError(t, viewer.SubResource("scale").Get(t.Context(), owner, scale), "read the scale of %s", k.resource)
 		requireForbidden(t, viewer.SubResource("scale").Update(t.Context(), owner, client.WithSubResourceBody(scale)), "scale")
+	}
+}
+
+// Checkpoints are the manager's own: whoever writes them decides what is recommended.
+func TestNobodyButTheManagerReadsOrWritesCheckpoints(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	saved := &autoscalingv1beta1.VerticalScalerCheckpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "saved"},
+		Data:       autoscalingv1beta1.VerticalScalerCheckpointData{DeploymentName: "some-deployment"},
+	}
+	create(t, saved.DeepCopy())
+	for _, role := range []string{"view", "edit", "admin"} {
+		user := accountBoundTo(t, namespace, role, clusterRole(role))
+		// The cluster's own role is aggregated soon after Upright's is installed.
+		eventually(t, func(c *assert.CollectT) {
+			require.NoError(c, user.List(t.Context(), &autoscalingv1beta1.VerticalScalerList{}, client.InNamespace(namespace)))
+		})
+		another := saved.DeepCopy()
+		another.Name = "another"
+		requireForbidden(t, user.Create(t.Context(), another), role+": create")
+		requireForbidden(t, user.Get(t.Context(), client.ObjectKeyFromObject(saved), &autoscalingv1beta1.VerticalScalerCheckpoint{}), role+": read")
+		requireForbidden(t, user.Update(t.Context(), saved), role+": change")
+		requireForbidden(t, user.Patch(t.Context(), saved, client.RawPatch(types.MergePatchType, []byte(`{"data": {"deploymentName": "x"}}`))), role+": change")
+		requireForbidden(t, user.Delete(t.Context(), saved), role+": delete")
+		requireForbidden(t, user.DeleteAllOf(t.Context(), saved, client.InNamespace(namespace)), role+": delete")
 	}
 }
 
