@@ -201,7 +201,7 @@ var measures = []measure{
 	{
 		key:    key{"UsageCycle/scalers/cycle", "API-requests"},
 		label:  "  API requests in all",
-		format: number, objects: 10_000, aim: new(0.0),
+		format: number, objects: 1000, aim: new(0.0),
 	},
 	{
 		key:    key{"UsageCycle/scalers/cycle", "heap-B"},
