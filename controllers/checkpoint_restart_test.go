@@ -44,7 +44,7 @@ func TestAfterARestartTheRecommendationIsTheSameAndNothingIsWritten(t *testing.T
 	assert.Equal(t, before, refresh(t, scaler).Status)
 	assert.Equal(t, saved.ResourceVersion, checkpoint(t, scaler).ResourceVersion)
 
-	more := uses(pod, "app", 0.9, 900, 1)
+	more := uses(pod, "app", 0.1, 900, 1)
 	source.show(more...)
 	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
 	recommends(t, scaler, figuresOf(t, append(samples, more...), "app")...)
@@ -83,7 +83,7 @@ func TestANewLeaderRecommendsWhatTheOneBeforeDidAndWritesNothing(t *testing.T) {
 	assert.Empty(t, wrote.to("verticalscaler"))
 	assert.Equal(t, before, refresh(t, scaler).Status)
 
-	more := uses(pod, "app", 0.9, 900, 1)
+	more := uses(pod, "app", 0.1, 900, 1)
 	idle.show(more...)
 	recommends(t, scaler, figuresOf(t, append(samples, more...), "app")...)
 }
@@ -106,7 +106,7 @@ func TestAManagerThatIsKilledLosesWhatItLearnedSinceTheLastCheckpoint(t *testing
 	source.settle(t)
 	m.stop()
 
-	after := uses(pod, "app", 0.9, 900, 1)
+	after := uses(pod, "app", 0.1, 900, 1)
 	source.show(after...)
 	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
 	recommends(t, scaler, figuresOf(t, append(saved, after...), "app")...)
@@ -188,7 +188,7 @@ func TestADamagedCheckpointIsLearnedAnewWithoutHarmToOthers(t *testing.T) {
 	assert.Len(t, book.lines(fmt.Sprintf("restore container \\\"app\\\" of VerticalScalerCheckpoint %s/damaged", namespace)), 1)
 	assert.Len(t, book.lines(namespace+"/a-nobodys has no controller among its owners"), 1)
 
-	appAnew, logMore, wholeMore := uses(podOfDamaged, "app", 0.1, 200, 1), uses(podOfDamaged, "log", 0.6, 600, 1), uses(podOfWhole, "app", 0.6, 600, 1)
+	appAnew, logMore, wholeMore := uses(podOfDamaged, "app", 0.1, 200, 1), uses(podOfDamaged, "log", 0.1, 600, 1), uses(podOfWhole, "app", 0.1, 600, 1)
 	source.show(slices.Concat(appAnew, logMore, wholeMore)...)
 	recommends(t, damaged,
 		figures("app", historyOf(t, "app", appAnew...), 2), figures("log", historyOf(t, "log", append(kept, logMore...)...), 2))
@@ -207,9 +207,10 @@ func TestTheCheckpointOfAScalerThatWasCreatedAnewIsNotTakenOver(t *testing.T) {
 	remove(t, scaler) // Nothing collects its checkpoint here.
 	anew := create(t, newScaler(namespace, "web", "web"))
 
-	source.show()
+	source.fail(errNoUsage) // So that no reading clears up first.
 	m = startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	scalerIs(t, anew, isFalse, "NoSamples")
+	status := scalerIs(t, anew, isFalse, "MetricsUnavailable")
+	assert.Empty(t, status.Recommendations)
 	samples := uses(pod, "app", 0.2, 200, 1)
 	source.show(samples...)
 	recommends(t, anew, figuresOf(t, samples, "app")...)
@@ -238,7 +239,7 @@ func TestAManagerOfSeveralNamespacesRestoresThemAll(t *testing.T) {
 	scalerIs(t, inTwo, isTrue, "Recommended")
 	m.stop()
 
-	more := slices.Concat(uses(podInOne, "app", 0.9, 900, 1), uses(podInTwo, "app", 0.9, 900, 1))
+	more := slices.Concat(uses(podInOne, "app", 0.1, 900, 1), uses(podInTwo, "app", 0.1, 900, 1))
 	source.show(more...)
 	start()
 	recommends(t, inOne, figuresOf(t, append(samples[one], more[0]), "app")...)

@@ -62,7 +62,7 @@ func TestASuspendedScalerKeepsItsRecommendationAndLearnsNothing(t *testing.T) {
 	next := create(t, newPod(namespace, "web", "bbbbb", "app"))
 	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = false })
 	scalerIs(t, scaler, isTrue, "Recommended")
-	after := uses(next, "app", 0.6, 600, 1)
+	after := uses(next, "app", 0.1, 600, 1)
 	source.show(after...)
 	recommends(t, scaler, figuresOf(t, slices.Concat(before, after), "app")...)
 }
