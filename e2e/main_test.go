@@ -32,7 +32,7 @@ const (
 	deploy = "../deploy"
 
 	// parallel is how many tests run at a time: nearly all that they do is wait.
-	parallel = "8"
+	parallel = "12"
 )
 
 // environment is the cluster that the tests share.

@@ -202,9 +202,8 @@ func newObserver(t *testing.T, namespace string) *observer {
 	return &observer{source: source, filter: usage.NewFilter(time.Hour), histories: map[string]*recommender.History{}}
 }
 
-// requireTargets requires that what a scaler recommends is exactly what follows from all the
-// samples that there were.
-func (o *observer) requireTargets(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler) {
+// observe adds the samples that have not been seen before.
+func (o *observer) observe(t require.TestingT) {
 	samples, err := o.source.Read(context.Background())
 	require.NoError(t, err)
 	fresh, _ := o.filter.Fresh(samples, time.Now())
@@ -217,10 +216,25 @@ func (o *observer) requireTargets(t require.TestingT, scaler *autoscalingv1beta1
 		require.NoError(t, history.AddCPU(fresh[i].Time, fresh[i].CPU))
 		require.NoError(t, history.AddMemory(fresh[i].Time, fresh[i].Memory))
 	}
+}
+
+// targets returns the target of each container that follows from all samples so far.
+func (o *observer) targets() map[string]corev1.ResourceList {
+	targets := map[string]corev1.ResourceList{}
 	for container, history := range o.histories {
-		want := amountsOf(history.Recommend(recommender.DefaultPolicy(len(o.histories))))
+		targets[container] = amountsOf(history.Recommend(recommender.DefaultPolicy(len(o.histories))))
+	}
+	return targets
+}
+
+// requireTargets requires that what a scaler recommends is exactly what follows from all the
+// samples that there were.
+func (o *observer) requireTargets(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler) {
+	o.observe(t)
+	require.NotEmpty(t, o.histories)
+	for container, want := range o.targets() {
 		got := recommendationFor(t, scaler, container).Target
 		require.Equal(t, want.Cpu().String(), got.Cpu().String(), "CPU of %s", container)
-		require.Equal(t, want.Memory().String(), got.Memory().String(), "memory of %s", container)
+		require.Equal(t, memoryOf(want), memoryOf(got), "memory of %s", container)
 	}
 }
