@@ -33,8 +33,7 @@ func TestAfterARestartTheRecommendationIsTheSameAndNothingIsWritten(t *testing.T
 	m.stop()
 	saved := checkpoint(t, scaler)
 
-	source.show()
-	var wrote writes
+	var wrote writes // The source goes on giving what it gave.
 	var passes passCounter
 	m = startManagerWith(t, namespace, newOptions(), usageSource{Source: &source}, wrote.record, passes.use)
 	require.Eventually(t, func() bool { return passes.over(scaler) > 0 }, soon, often)

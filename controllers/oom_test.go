@@ -207,3 +207,26 @@ func TestAKillForAnotherReasonRaisesNothing(t *testing.T) {
 	keepsRecommending(t, scaler)
 	assert.Zero(t, value(t, m, "upright_oom_kills_total"))
 }
+
+func TestAnOOMKillWhileAScalerIsSuspendedCountsForNothingThenOrLater(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	scaler, pod := measured(t, namespace, "web", "app")
+	samples := uses(pod, "app", 0.2, 300, 3)
+	var source meter
+	source.show(samples...)
+	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
+	before := scalerIs(t, scaler, isTrue, "Recommended")
+	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
+	scalerIs(t, scaler, isFalse, "Suspended")
+
+	killed(t, pod, "app", 1)
+	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = false })
+	assert.Equal(t, before.Recommendations, scalerIs(t, scaler, isTrue, "Recommended").Recommendations)
+	assert.Zero(t, value(t, m, "upright_oom_kills_total"))
+
+	killed(t, pod, "app", 2)
+	history := historyOf(t, "app", samples...)
+	addKill(t, history, 2)
+	recommends(t, scaler, figures("app", history, 1))
+}

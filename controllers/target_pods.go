@@ -93,13 +93,17 @@ func oomKill(status corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 }
 
 // learnKills adds the OOM kills that pods show to a record, each once, and returns how many
-// were new.
-func learnKills(record *histories.Record, pods []corev1.Pod) (int, error) {
+// were new. While the scaler is suspended they count for nothing, then or later.
+func learnKills(record *histories.Record, pods []corev1.Pod, isSuspended bool) (int, error) {
 	present := make(map[types.UID]bool, len(pods))
 	counted := 0
 	for i := range pods {
 		present[pods[i].UID] = true
 		for _, kill := range kills(&pods[i]) {
+			if isSuspended {
+				record.SkipKill(kill)
+				continue
+			}
 			isNew, err := record.AddKill(kill)
 			if err != nil {
 				return counted, fmt.Errorf("count an OOM kill of pod %s: %w", pods[i].Name, err)

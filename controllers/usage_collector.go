@@ -181,11 +181,12 @@ func (c *UsageCollector) learn(ctx context.Context, samples []usage.Sample) erro
 	if _, err := c.measureNodes(ctx); err != nil {
 		return err
 	}
+	known := c.histories.Scalers() // Before the list, in which one that is new since would be missing.
 	scalers, err := c.scalers(ctx)
 	if err != nil {
 		return err
 	}
-	c.histories.Keep(scalers)
+	c.forgetOthers(known, scalers)
 	byPod := newSamplesByPod(samples)
 	for i := range scalers {
 		if scalers[i].Spec.Suspend || !scalers[i].DeletionTimestamp.IsZero() {
@@ -197,6 +198,14 @@ func (c *UsageCollector) learn(ctx context.Context, samples []usage.Sample) erro
 	}
 	c.metrics.countAttributed(byPod)
 	return nil
+}
+
+// forgetOthers drops what was learned for scalers that are no more.
+func (c *UsageCollector) forgetOthers(known map[types.UID]bool, scalers []autoscalingv1beta1.VerticalScaler) {
+	for i := range scalers {
+		delete(known, scalers[i].UID)
+	}
+	c.histories.Forget(known)
 }
 
 // learnFor adds the samples of a scaler's pods to its record, and wakes it if that is news.
@@ -211,6 +220,10 @@ func (c *UsageCollector) learnFor(
 	hasNew := false
 	for i := range pods {
 		for _, sample := range byPod.take(&pods[i]) {
+			if sample.Time.Unix() <= record.Restored().Unix() {
+				c.metrics.dropped.WithLabelValues("seen").Inc()
+				continue
+			}
 			if err := record.AddUsage(sample.Container, sample.Time, sample.CPU, sample.Memory); err != nil {
 				c.metrics.dropped.WithLabelValues("unusable").Inc()
 				continue

@@ -60,7 +60,7 @@ func (r *VerticalScalerReconciler) Reconcile(ctx context.Context, req ctrl.Reque
 	if err := r.awaitKnowledge(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	advice, err := r.learn(ctx, scaler)
+	advice, err := r.learn(ctx, scaler, rival == nil)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -77,8 +77,11 @@ func (r *VerticalScalerReconciler) awaitKnowledge(ctx context.Context) error {
 	return r.usage.waitReady(ctx)
 }
 
-// learn learns from the target's pods and returns what is to be said of them.
-func (r *VerticalScalerReconciler) learn(ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler) (advice, error) {
+// learn learns from the target's pods and returns what is to be said of them. Of several scalers
+// that learn the same, one acts, and counts it in the metrics.
+func (r *VerticalScalerReconciler) learn(
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, acts bool,
+) (advice, error) {
 	pods, err := podsOf(ctx, r.usage.cache, scaler)
 	if err != nil {
 		return advice{}, err
@@ -86,11 +89,13 @@ func (r *VerticalScalerReconciler) learn(ctx context.Context, scaler *autoscalin
 	record := r.usage.record(scaler)
 	if !scaler.Spec.Suspend {
 		r.past.request(client.ObjectKeyFromObject(scaler), record)
-		counted, err := learnKills(record, pods)
+	}
+	counted, err := learnKills(record, pods, scaler.Spec.Suspend)
+	if acts {
 		r.usage.metrics.oomKills.Add(float64(counted))
-		if err != nil {
-			return advice{}, err
-		}
+	}
+	if err != nil {
+		return advice{}, err
 	}
 	return r.usage.advise(ctx, scaler, record, pods)
 }

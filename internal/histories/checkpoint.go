@@ -70,6 +70,9 @@ func restore(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.T
 			continue
 		}
 		record.containers[container.ContainerName] = history
+		if last := history.LastSample(); last.After(record.restored) {
+			record.restored = last
+		}
 		record.halfLife = history.HalfLife()
 	}
 	for _, kill := range checkpoint.Data.OOMKills {

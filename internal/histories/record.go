@@ -33,6 +33,7 @@ type Record struct {
 	kills      map[killed]int64 // Seconds since 1970 of the last kill of each container that counts already.
 	backfilled bool
 	halfLife   time.Duration
+	restored   time.Time // The newest sample of before this start; zero without one.
 
 	changed bool // Since it was saved.
 	saved   time.Time
@@ -106,6 +107,16 @@ func (r *Record) AddKill(kill Kill) (bool, error) {
 	return true, nil
 }
 
+// SkipKill has a kill count for nothing, now and later.
+func (r *Record) SkipKill(kill Kill) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	of, at := killed{kill.Pod, kill.Container}, kill.FinishedAt.Unix()
+	if last, isKnown := r.kills[of]; !isKnown || at > last {
+		r.kills[of], r.changed = at, true
+	}
+}
+
 // KeepKills drops the kills of pods that are none of those present.
 func (r *Record) KeepKills(isPresent func(pod types.UID) bool) {
 	r.mutex.Lock()
@@ -131,6 +142,10 @@ func (r *Record) Backfilled() bool {
 	defer r.mutex.Unlock()
 	return r.backfilled
 }
+
+// Restored returns the time of the newest sample that a manager before this one added, which
+// the source of usage may give once more; the zero time where there is none.
+func (r *Record) Restored() time.Time { return r.restored }
 
 // FirstSample returns the time of the oldest sample of any container, or the zero time where
 // there is none.

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
 
-	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/recommender"
 )
 
@@ -210,7 +209,9 @@ func TestStoreAndRecordsMayBeUsedFromManyGoroutines(t *testing.T) {
 		func() error { store.Record(newScaler("api", "2"), monday); return nil },
 		func() error { store.Unsaved(later()); return nil },
 		func() error { return store.Restore(checkpoint, monday) },
-		func() error { store.Keep([]autoscalingv1beta1.VerticalScaler{*scaler}); return nil },
+		func() error { record.SkipKill(Kill{"pod", "app", later(), 300 * mebi}); return nil },
+		func() error { store.Scalers(); return nil },
+		func() error { store.Forget(map[types.UID]bool{"2": true}); return nil },
 	} {
 		group.Go(func() (err error) {
 			for range 200 {

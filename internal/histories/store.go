@@ -58,15 +58,22 @@ func (s *Store) Restore(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint,
 	return err
 }
 
-// Keep drops the records of all scalers but those given.
-func (s *Store) Keep(scalers []autoscalingv1beta1.VerticalScaler) {
-	present := make(map[types.UID]bool, len(scalers))
-	for i := range scalers {
-		present[scalers[i].UID] = true
-	}
+// Scalers returns the UIDs of the scalers that have a record.
+func (s *Store) Scalers() map[types.UID]bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	maps.DeleteFunc(s.records, func(_ types.NamespacedName, record *Record) bool { return !present[record.scaler] })
+	known := make(map[types.UID]bool, len(s.records))
+	for record := range maps.Values(s.records) {
+		known[record.scaler] = true
+	}
+	return known
+}
+
+// Forget drops the records of those scalers.
+func (s *Store) Forget(scalers map[types.UID]bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	maps.DeleteFunc(s.records, func(_ types.NamespacedName, record *Record) bool { return scalers[record.scaler] })
 }
 
 // Unsaved returns the records that have changed since they were saved, and were not saved

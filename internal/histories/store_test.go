@@ -122,19 +122,54 @@ func TestTheHalfLifeThatAScalerAsksForAppliesToOldAndNewHistories(t *testing.T) 
 	assert.Equal(t, recommender.DefaultHalfLife, record.HalfLife(), "a policy that does not say")
 }
 
-func TestKeepDropsTheRecordsOfScalersThatAreGone(t *testing.T) {
+func TestForgetDropsTheRecordsOfTheGivenScalersAlone(t *testing.T) {
 	t.Parallel()
 	store := NewStore()
 	for _, scaler := range []*autoscalingv1beta1.VerticalScaler{newScaler("web", "1"), newScaler("api", "2"), newScaler("job", "3")} {
 		addUsage(t, store.Record(scaler, monday), "app", monday, 0.12)
 	}
-	store.Keep([]autoscalingv1beta1.VerticalScaler{*newScaler("web", "1"), *newScaler("job", "4")})
+	assert.Equal(t, map[types.UID]bool{"1": true, "2": true, "3": true}, store.Scalers())
+	store.Forget(map[types.UID]bool{"2": true, "3": true, "4": true})
+	assert.Equal(t, map[types.UID]bool{"1": true}, store.Scalers())
 	samples := func(name string, uid types.UID) int64 {
 		return recommend(store.Record(newScaler(name, uid), monday), "app").Samples
 	}
 	assert.Equal(t, int64(1), samples("web", "1"))
-	assert.Zero(t, samples("api", "2"), "no scaler has its name")
-	assert.Zero(t, samples("job", "3"), "another scaler has its name")
+	assert.Zero(t, samples("api", "2"))
+	assert.Zero(t, samples("job", "3"))
+}
+
+func TestAKillThatIsSkippedNeverCounts(t *testing.T) {
+	t.Parallel()
+	record := NewStore().Record(newScaler("web", "1"), monday)
+	kill := Kill{Pod: "pod", Container: "app", FinishedAt: monday, Request: 300 * mebi}
+	record.SkipKill(kill)
+	counts, err := record.AddKill(kill)
+	require.NoError(t, err)
+	assert.False(t, counts)
+	assert.Zero(t, recommend(record, "app").Memory)
+
+	kill.FinishedAt = monday.Add(time.Minute)
+	counts, err = record.AddKill(kill)
+	require.NoError(t, err)
+	assert.True(t, counts, "the next one does")
+	kill.FinishedAt = monday
+	record.SkipKill(kill)
+	assert.Len(t, record.Checkpoint(monday).OOMKills, 1)
+	assert.Equal(t, monday.Add(time.Minute).Unix(), record.Checkpoint(monday).OOMKills[0].FinishedAt.Unix(), "an older one changes nothing")
+}
+
+func TestARestoredRecordKnowsTheNewestSampleOfBefore(t *testing.T) {
+	t.Parallel()
+	before := NewStore().Record(newScaler("web", "1"), monday)
+	assert.True(t, before.Restored().IsZero())
+	addUsage(t, before, "app", monday.Add(2*time.Minute), 0.1)
+	addUsage(t, before, "sidecar", monday.Add(time.Minute), 0.1)
+	assert.True(t, before.Restored().IsZero(), "it was not restored")
+
+	store := NewStore()
+	require.NoError(t, store.Restore(stored(t, before, monday), monday))
+	assert.Equal(t, monday.Add(2*time.Minute), store.Record(newScaler("web", "1"), monday).Restored())
 }
 
 // dueAfter is the least time between two checkpoints of a record.
