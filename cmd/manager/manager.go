@@ -19,7 +19,6 @@ import (
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"example.com/upright/apis"
@@ -105,7 +104,7 @@ func managerOptions(s *settings) ctrl.Options {
 		CertDir:       s.metricsCertDir,
 	}
 	if s.metricsSecure {
-		metricsOptions.FilterProvider = filters.WithAuthenticationAndAuthorization
+		metricsOptions.FilterProvider = newMetricsAccess
 	}
 	return ctrl.Options{
 		Scheme:                  apis.NewScheme(),
