@@ -2,11 +2,9 @@ package controllers
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +19,7 @@ import (
 // others, which may be many, only what identifies them.
 func CacheOptions(namespaces []string) cache.Options {
 	options := cache.Options{
-		DefaultTransform:            trim,
+		DefaultTransform:            new(trimmer).trim,
 		ReaderFailOnMissingInformer: true,
 		NewInformer:                 newInformer,
 	}
@@ -38,109 +36,6 @@ func CacheOptions(namespaces []string) cache.Options {
 // it wrote, and so writes nothing twice.
 func ClientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: new(true)}}
-}
-
-// trim drops from an object what no controller reads.
-func trim(in any) (any, error) {
-	switch obj := in.(type) {
-	case *metav1.PartialObjectMetadata:
-		obj.TypeMeta = newDeploymentMetadata().TypeMeta // One string for all instead of one for each.
-		obj.ObjectMeta = metav1.ObjectMeta{
-			Name:              obj.Name,
-			Namespace:         obj.Namespace,
-			UID:               obj.UID,
-			ResourceVersion:   obj.ResourceVersion,
-			Generation:        obj.Generation,
-			DeletionTimestamp: obj.DeletionTimestamp,
-			OwnerReferences:   obj.OwnerReferences,
-		}
-	case *corev1.Pod:
-		trimPod(obj)
-	case *corev1.Node:
-		obj.ObjectMeta = metav1.ObjectMeta{Name: obj.Name, ResourceVersion: obj.ResourceVersion}
-		obj.Spec = corev1.NodeSpec{}
-		obj.Status = corev1.NodeStatus{Allocatable: sized(obj.Status.Allocatable)}
-	case client.Object:
-		obj.SetManagedFields(nil)
-	}
-	return in, nil
-}
-
-// trimPod leaves of a pod whose it is, what its containers request, and whether they ran out
-// of memory.
-func trimPod(pod *corev1.Pod) {
-	pod.ObjectMeta = metav1.ObjectMeta{
-		Name:              pod.Name,
-		Namespace:         pod.Namespace,
-		UID:               pod.UID,
-		ResourceVersion:   pod.ResourceVersion,
-		CreationTimestamp: pod.CreationTimestamp,
-		DeletionTimestamp: pod.DeletionTimestamp,
-		OwnerReferences:   pod.OwnerReferences,
-		Labels:            only(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey),
-	}
-	pod.Spec = corev1.PodSpec{
-		InitContainers: trimContainers(slices.DeleteFunc(pod.Spec.InitContainers, isNoSidecar)),
-		Containers:     trimContainers(pod.Spec.Containers),
-	}
-	before := pod.Status
-	pod.Status = corev1.PodStatus{
-		InitContainerStatuses: oomKills(before.InitContainerStatuses),
-		ContainerStatuses:     oomKills(before.ContainerStatuses),
-	}
-	if before.Phase == corev1.PodFailed || before.Phase == corev1.PodSucceeded {
-		pod.Status.Phase = before.Phase
-	}
-}
-
-func trimContainers(containers []corev1.Container) []corev1.Container {
-	trimmed := make([]corev1.Container, len(containers))
-	for i := range containers {
-		trimmed[i] = corev1.Container{
-			Name:          containers[i].Name,
-			RestartPolicy: containers[i].RestartPolicy,
-			Resources:     corev1.ResourceRequirements{Requests: sized(containers[i].Resources.Requests)},
-		}
-	}
-	return trimmed
-}
-
-// oomKills returns the statuses of those containers that ran out of memory, and of these no more than that.
-func oomKills(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
-	var killed []corev1.ContainerStatus
-	for i := range statuses {
-		if end := oomKill(statuses[i]); end != nil {
-			killed = append(killed, corev1.ContainerStatus{
-				Name: statuses[i].Name,
-				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-					Reason: end.Reason, FinishedAt: end.FinishedAt,
-				}},
-			})
-		}
-	}
-	return killed
-}
-
-// sized returns the amounts of the resources that are sized.
-func sized(amounts corev1.ResourceList) corev1.ResourceList {
-	var kept corev1.ResourceList
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-		if amount, isSet := amounts[name]; isSet {
-			if kept == nil {
-				kept = corev1.ResourceList{}
-			}
-			kept[name] = amount
-		}
-	}
-	return kept
-}
-
-// only returns one of a pod's labels, nil where it is not there.
-func only(all map[string]string, key string) map[string]string {
-	if value, isSet := all[key]; isSet {
-		return map[string]string{key: value}
-	}
-	return nil
 }
 
 // newInformer is the cache's informer constructor. Whole Deployments are watched only where

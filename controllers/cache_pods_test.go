@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -70,10 +71,10 @@ func TestTrimKeepsOfAPodWhatIsReadAndDropsTheRest(t *testing.T) {
 		},
 		Status: corev1.PodStatus{InitContainerStatuses: killedAt("proxy", 3), ContainerStatuses: killedAt("app", 5)},
 	}
-	out, err := trim(full)
+	out, err := new(trimmer).trim(full)
 	require.NoError(t, err)
 	assert.Equal(t, want, out)
-	again, err := trim(out)
+	again, err := new(trimmer).trim(out)
 	require.NoError(t, err)
 	assert.Equal(t, want, again, "a trimmed pod stays as it is")
 }
@@ -84,7 +85,7 @@ func TestTrimKeepsThatAPodHasEnded(t *testing.T) {
 		corev1.PodFailed: corev1.PodFailed, corev1.PodSucceeded: corev1.PodSucceeded,
 		corev1.PodPending: "", corev1.PodRunning: "", corev1.PodUnknown: "",
 	} {
-		out, err := trim(&corev1.Pod{Status: corev1.PodStatus{Phase: phase}})
+		out, err := new(trimmer).trim(&corev1.Pod{Status: corev1.PodStatus{Phase: phase}})
 		require.NoError(t, err)
 		assert.Equal(t, want, out.(*corev1.Pod).Status.Phase, phase)
 	}
@@ -92,7 +93,7 @@ func TestTrimKeepsThatAPodHasEnded(t *testing.T) {
 
 func TestTrimKeepsOfANodeWhatItHasToGive(t *testing.T) {
 	t.Parallel()
-	out, err := trim(&corev1.Node{
+	out, err := new(trimmer).trim(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", ResourceVersion: "3", Labels: map[string]string{"a": "b"}},
 		Spec:       corev1.NodeSpec{PodCIDR: "10.0.0.0/24"},
 		Status: corev1.NodeStatus{Capacity: amounts("9", "9Gi"), Allocatable: corev1.ResourceList{
@@ -112,7 +113,7 @@ func TestPodOfDeploymentLetsThroughWhatConcernsAScaler(t *testing.T) {
 		pod := fullPod()
 		pod.DeletionTimestamp = nil
 		change(pod)
-		out, err := trim(pod)
+		out, err := new(trimmer).trim(pod)
 		require.NoError(t, err)
 		return out.(*corev1.Pod)
 	}
@@ -167,4 +168,34 @@ func TestAPodsUpdateThatConcernsNobodyMakesNoPass(t *testing.T) {
 	assert.Never(t, func() bool { return passes.over(scaler) > before }, aWhile, often)
 	killed(t, pod, "app", 1)
 	require.Eventually(t, func() bool { return passes.over(scaler) > before }, soon, often)
+}
+
+func TestPodsThatRequestTheSameShareWhatTheyRequest(t *testing.T) {
+	t.Parallel()
+	trimmer := new(trimmer)
+	trimmed := func(cpu string) *corev1.Pod {
+		pod := fullPod()
+		pod.Spec.Containers[0].Resources.Requests = amounts(cpu, "256Mi")
+		out, err := trimmer.trim(pod)
+		require.NoError(t, err)
+		return out.(*corev1.Pod)
+	}
+	requests := func(pod *corev1.Pod) uintptr {
+		return reflect.ValueOf(pod.Spec.Containers[0].Resources.Requests).Pointer()
+	}
+	labels := func(pod *corev1.Pod) uintptr { return reflect.ValueOf(pod.Labels).Pointer() }
+	one, same, other := trimmed("100m"), trimmed("0.1"), trimmed("200m")
+	assert.Equal(t, requests(one), requests(same))
+	assert.Equal(t, labels(one), labels(other))
+	assert.NotEqual(t, requests(one), requests(other))
+	assert.Equal(t, "200m", other.Spec.Containers[0].Resources.Requests.Cpu().String())
+}
+
+func TestASharerForgetsRatherThanGrowForGood(t *testing.T) {
+	t.Parallel()
+	var sharer sharer[int, *int]
+	for i := range 2*shareable + 1 {
+		assert.Equal(t, i, *sharer.of(i, func() *int { return &i }))
+	}
+	assert.Len(t, sharer.known, 1)
 }

@@ -47,7 +47,7 @@ func TestTrimKeepsOfForeignMetadataWhatIsReadAndDropsTheRest(t *testing.T) {
 		OwnerReferences: []metav1.OwnerReference{{Name: "owner", UID: "u2"}},
 		Finalizers:      []string{"f"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm"}},
 	}
-	out, err := trim(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: full})
+	out, err := new(trimmer).trim(&metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}, ObjectMeta: full})
 	require.NoError(t, err)
 	assert.Equal(t, &metav1.PartialObjectMetadata{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
@@ -63,14 +63,14 @@ func TestTrimDropsOnlyTheManagedFieldsOfWholeObjects(t *testing.T) {
 	d := foreign("default", "web")
 	want := d.DeepCopy()
 	d.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "helm"}}
-	out, err := trim(d)
+	out, err := new(trimmer).trim(d)
 	require.NoError(t, err)
 	assert.Equal(t, want, out)
 }
 
 func TestTrimLetsPassWhatIsNoObject(t *testing.T) {
 	t.Parallel()
-	out, err := trim("text")
+	out, err := new(trimmer).trim("text")
 	require.NoError(t, err)
 	assert.Equal(t, "text", out)
 }

@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	managerGrace        = 20 * time.Second
+	managerGrace        = 30 * time.Second // What a pod of it has, too.
 	managerReadyTimeout = time.Minute
 	readyInterval       = 50 * time.Millisecond
 
