@@ -96,16 +96,25 @@ func (c *UsageCollector) waitReady(ctx context.Context) error {
 	}
 }
 
-// cycle reads usage once and learns from it.
+// cycle reads usage once and learns from it. What was learned before comes first: a sample
+// that has been read is not read again.
 func (c *UsageCollector) cycle(ctx context.Context, timeout time.Duration) {
 	defer c.metrics.timeCycle(time.Now())
-	samples, err := c.read(ctx, timeout)
+	err := c.restore(ctx)
 	if err == nil {
-		err = c.learn(ctx, samples)
+		err = c.readAndLearn(ctx, timeout)
 	}
 	if err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "Learning from usage failed; it is tried again with the next reading")
 	}
+}
+
+func (c *UsageCollector) readAndLearn(ctx context.Context, timeout time.Duration) error {
+	samples, err := c.read(ctx, timeout)
+	if err != nil {
+		return err
+	}
+	return c.learn(ctx, samples)
 }
 
 // read returns the samples that have not been seen before.
@@ -175,9 +184,6 @@ func (c *UsageCollector) unavailability() string {
 // with several scalers is learned for each, so that one that steps in knows what the one
 // before knew.
 func (c *UsageCollector) learn(ctx context.Context, samples []usage.Sample) error {
-	if err := c.restore(ctx); err != nil {
-		return err
-	}
 	if _, err := c.measureNodes(ctx); err != nil {
 		return err
 	}

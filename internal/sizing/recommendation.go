@@ -20,6 +20,15 @@ const (
 	boundNews  = 10
 )
 
+// While little is known of a container its bounds are far from the target, and close in with
+// each sample. How far exactly is no news to anybody: a lower bound counts as half of the
+// target at least, and an upper one as ten times the target at most. At 1.15 times usage that
+// holds for the first 4 minutes, and for the first hours.
+const (
+	farBelow = 2
+	farAbove = 10
+)
+
 // ContainerRecommendation returns what a scaler's status says of a container. A resource that
 // has not been measured is left out; the target is nil where none has.
 func ContainerRecommendation(container string, of recommender.Recommendation) autoscalingv1beta1.ContainerRecommendation {
@@ -93,17 +102,38 @@ func News(told, now []autoscalingv1beta1.ContainerRecommendation) bool {
 		return a.ContainerName == b.ContainerName &&
 			near(a.Target, b.Target, targetNews) &&
 			near(a.UncappedTarget, b.UncappedTarget, targetNews) &&
-			near(a.LowerBound, b.LowerBound, boundNews) &&
-			near(a.UpperBound, b.UpperBound, boundNews) &&
+			nearBounds(&a, &b) &&
 			maps.Equal(a.CappedBy, b.CappedBy)
 	})
+}
+
+// nearBounds reports whether no bound has moved enough to be news.
+func nearBounds(a, b *autoscalingv1beta1.ContainerRecommendation) bool {
+	for name := range b.Target {
+		was, is := a.Target[name], b.Target[name]
+		before, after := was.MilliValue(), is.MilliValue()
+		if !nearAmounts(max(milli(a.LowerBound, name), before/farBelow), max(milli(b.LowerBound, name), after/farBelow), boundNews) ||
+			!nearAmounts(min(milli(a.UpperBound, name), before*farAbove), min(milli(b.UpperBound, name), after*farAbove), boundNews) {
+			return false
+		}
+	}
+	return true
+}
+
+func milli(list corev1.ResourceList, name corev1.ResourceName) int64 {
+	amount := list[name]
+	return amount.MilliValue()
 }
 
 // near reports whether each amount has moved by less than so many percent of what it was. Both
 // are whole numbers here, so that an amount that has moved by just as much counts as moved.
 func near(before, after corev1.ResourceList, percent float64) bool {
 	return maps.EqualFunc(before, after, func(was, is resource.Quantity) bool {
-		old, moved := was.MilliValue(), is.MilliValue()-was.MilliValue()
-		return moved == 0 || math.Abs(float64(moved))*100 < percent*float64(old)
+		return nearAmounts(was.MilliValue(), is.MilliValue(), percent)
 	})
+}
+
+func nearAmounts(was, is int64, percent float64) bool {
+	moved := is - was
+	return moved == 0 || math.Abs(float64(moved))*100 < percent*float64(was)
 }
