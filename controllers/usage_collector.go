@@ -1,16 +1,13 @@
 package controllers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/histories"
 	"example.com/upright/internal/sizing"
 	"example.com/upright/internal/usage"
 )
@@ -193,16 +191,26 @@ func (c *UsageCollector) learn(ctx context.Context, samples []usage.Sample) erro
 		return err
 	}
 	c.forgetOthers(known, scalers)
-	byPod := newSamplesByPod(samples)
+	read := newReadSamples(samples)
+	var news []*autoscalingv1beta1.VerticalScaler
 	for i := range scalers {
 		if scalers[i].Spec.Suspend || !scalers[i].DeletionTimestamp.IsZero() {
 			continue
 		}
-		if err := c.learnFor(ctx, &scalers[i], byPod); err != nil {
+		isNews, err := c.learnFor(ctx, &scalers[i], read)
+		if err != nil {
 			return fmt.Errorf("learn for VerticalScaler %s/%s: %w", scalers[i].Namespace, scalers[i].Name, err)
 		}
+		if isNews {
+			news = append(news, &scalers[i])
+		}
 	}
-	c.metrics.countAttributed(byPod)
+	c.metrics.countFates(read)
+	for _, scaler := range news {
+		if err := c.wakeOne(ctx, scaler); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -214,37 +222,40 @@ func (c *UsageCollector) forgetOthers(known map[types.UID]bool, scalers []autosc
 	c.histories.Forget(known)
 }
 
-// learnFor adds the samples of a scaler's pods to its record, and wakes it if that is news.
+// learnFor adds the samples of a scaler's pods to its record, and reports whether the scaler
+// has something new to say by that.
 func (c *UsageCollector) learnFor(
-	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, byPod *samplesByPod,
-) error {
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, read *readSamples,
+) (isNews bool, err error) {
 	pods, err := podsOf(ctx, c.cache, scaler)
 	if err != nil {
-		return err
+		return false, err
 	}
 	record := c.record(scaler)
 	hasNew := false
 	for i := range pods {
-		for _, sample := range byPod.take(&pods[i]) {
-			if sample.Time.Unix() <= record.Restored().Unix() {
-				c.metrics.dropped.WithLabelValues("seen").Inc()
-				continue
-			}
-			if err := record.AddUsage(sample.Container, sample.Time, sample.CPU, sample.Memory); err != nil {
-				c.metrics.dropped.WithLabelValues("unusable").Inc()
-				continue
-			}
-			hasNew = true
-		}
+		read.each(&pods[i], func(sample *usage.Sample) fate {
+			became := learnSample(record, sample)
+			hasNew = hasNew || became == attributed
+			return became
+		})
 	}
 	if !hasNew || meta.IsStatusConditionTrue(scaler.Status.Conditions, autoscalingv1beta1.ConditionConflicted) {
-		return nil
+		return false, nil
 	}
 	said, err := c.advise(ctx, scaler, record, pods)
-	if err != nil || !sizing.News(scaler.Status.Recommendations, said.recommendations) {
-		return err
+	return err == nil && sizing.News(scaler.Status.Recommendations, said.recommendations), err
+}
+
+// learnSample adds a sample to a record, unless a manager before this one did.
+func learnSample(record *histories.Record, sample *usage.Sample) fate {
+	if sample.Time.Unix() <= record.Restored().Unix() {
+		return seen
 	}
-	return c.wakeOne(ctx, scaler)
+	if err := record.AddUsage(sample.Container, sample.Time, sample.CPU, sample.Memory); err != nil {
+		return unusable
+	}
+	return attributed
 }
 
 // scalers returns all scalers, read-only.
@@ -278,46 +289,4 @@ func (c *UsageCollector) wakeOne(ctx context.Context, scaler *autoscalingv1beta1
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-}
-
-// samplesByPod finds the samples of a pod.
-type samplesByPod struct {
-	samples []usage.Sample // In the order of their pods.
-	taken   []bool
-}
-
-func newSamplesByPod(samples []usage.Sample) *samplesByPod {
-	slices.SortFunc(samples, func(a, b usage.Sample) int { return comparePods(a.Pod, b.Pod) })
-	return &samplesByPod{samples: samples, taken: make([]bool, len(samples))}
-}
-
-func comparePods(a, b types.NamespacedName) int {
-	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-}
-
-// take returns the samples of those containers of a pod that are sized.
-func (s *samplesByPod) take(pod *corev1.Pod) []usage.Sample {
-	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	first, _ := slices.BinarySearchFunc(s.samples, name, func(sample usage.Sample, name types.NamespacedName) int {
-		return comparePods(sample.Pod, name)
-	})
-	var found []usage.Sample
-	for i := first; i < len(s.samples) && s.samples[i].Pod == name; i++ {
-		if hasSizable(pod, s.samples[i].Container) {
-			s.taken[i] = true
-			found = append(found, s.samples[i])
-		}
-	}
-	return found
-}
-
-// attributed returns how many of the samples were taken.
-func (s *samplesByPod) attributed() int {
-	taken := 0
-	for _, isTaken := range s.taken {
-		if isTaken {
-			taken++
-		}
-	}
-	return taken
 }

@@ -90,8 +90,11 @@ func (m *usageMetrics) countFiltered(fresh []usage.Sample, dropped usage.Dropped
 	m.dropped.WithLabelValues("unusable").Add(float64(dropped.Unusable))
 }
 
-func (m *usageMetrics) countAttributed(samples *samplesByPod) {
-	attributed := samples.attributed()
-	m.attributed.Add(float64(attributed))
-	m.dropped.WithLabelValues("unattributed").Add(float64(len(samples.samples) - attributed))
+// countFates counts what became of the samples that a filter passed.
+func (m *usageMetrics) countFates(read *readSamples) {
+	counts := read.count()
+	m.attributed.Add(float64(counts[attributed]))
+	m.dropped.WithLabelValues("seen").Add(float64(counts[seen]))
+	m.dropped.WithLabelValues("unusable").Add(float64(counts[unusable]))
+	m.dropped.WithLabelValues("unattributed").Add(float64(counts[unattributed]))
 }

@@ -159,7 +159,7 @@ func (r *VerticalScalerReconciler) publish(
 		return nil
 	}
 	if err := applyStatus(ctx, r.Client, r.fieldOwner, scaler, status); err != nil {
-		return err
+		return client.IgnoreNotFound(err) // It was deleted meanwhile.
 	}
 	r.tellTransition(scaler, status)
 	return nil
