@@ -167,7 +167,7 @@ func (c *Cluster) start(ctx context.Context, options Options) error {
 		{"apply", "--server-side", "-f", c.manifest("simulation")},
 		{"apply", "--server-side", "-f", c.manifest("nodes.yaml")},
 		{"wait", "--for=condition=Ready", "nodes", "--all", "--timeout=1m"},
-		{"wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=1m"},
+		{"wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=2m"},
 	} {
 		if _, err := c.Kubectl(ctx, step...); err != nil {
 			return fmt.Errorf("preparing the cluster, whose logs are in %s: %w", c.Logs(), err)
