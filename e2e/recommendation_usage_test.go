@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -106,7 +108,13 @@ func seesRecommendation(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler)
 	}, row[:7])
 	assert.Regexp(t, `^([0-9]+[smh])+$`, row[7])
 
-	eventually(t, func(c *assert.CollectT) { // Until there is a second sample there is no span.
+	// Until there is a second sample there is no span, and a status is written for news alone:
+	// another margin is news each time.
+	margin := int32(15)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		margin += 15
+		spec := fmt.Sprintf(`{"spec":{"recommendation":{"marginPercent":%d}}}`, margin)
+		require.NoError(c, env.client.Patch(context.Background(), scaler, client.RawPatch(types.MergePatchType, []byte(spec))))
 		described, err := env.Kubectl(context.Background(), "describe", "verticalscaler", scaler.Name, "-n", scaler.Namespace)
 		require.NoError(c, err)
 		text := strings.Join(strings.Fields(described), " ")
@@ -114,7 +122,7 @@ func seesRecommendation(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler)
 		require.Contains(c, text, "Capped By: Memory: MaxAllowed Container Name: app")
 		require.Contains(c, text, "Capped By: Memory: PodMinimum Container Name: log")
 		require.Regexp(c, `Container Name: app .* Samples: [0-9]+ Span: [0-9]+s .* Container Name: log`, text)
-	})
+	}, soon, 5*time.Second)
 }
 
 func TestRecommendationFollowsARolloutThatChangesTheContainers(t *testing.T) {
