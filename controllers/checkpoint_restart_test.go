@@ -43,7 +43,7 @@ func TestAfterARestartTheRecommendationIsTheSameAndNothingIsWritten(t *testing.T
 	assert.Equal(t, before, refresh(t, scaler).Status)
 	assert.Equal(t, saved.ResourceVersion, checkpoint(t, scaler).ResourceVersion)
 
-	more := uses(pod, "app", 0.1, 900, 1)
+	more := later(uses(pod, "app", 0.1, 900, 1))
 	source.show(more...)
 	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
 	recommends(t, scaler, figuresOf(t, append(samples, more...), "app")...)
@@ -82,7 +82,7 @@ func TestANewLeaderRecommendsWhatTheOneBeforeDidAndWritesNothing(t *testing.T) {
 	assert.Empty(t, wrote.to("verticalscaler"))
 	assert.Equal(t, before, refresh(t, scaler).Status)
 
-	more := uses(pod, "app", 0.1, 900, 1)
+	more := later(uses(pod, "app", 0.1, 900, 1))
 	idle.show(more...)
 	recommends(t, scaler, figuresOf(t, append(samples, more...), "app")...)
 }
@@ -105,7 +105,7 @@ func TestAManagerThatIsKilledLosesWhatItLearnedSinceTheLastCheckpoint(t *testing
 	source.settle(t)
 	m.stop()
 
-	after := uses(pod, "app", 0.1, 900, 1)
+	after := later(uses(pod, "app", 0.1, 900, 1))
 	source.show(after...)
 	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
 	recommends(t, scaler, figuresOf(t, append(saved, after...), "app")...)
@@ -187,7 +187,8 @@ func TestADamagedCheckpointIsLearnedAnewWithoutHarmToOthers(t *testing.T) {
 	assert.Len(t, book.lines(fmt.Sprintf("restore container \\\"app\\\" of VerticalScalerCheckpoint %s/damaged", namespace)), 1)
 	assert.Len(t, book.lines(namespace+"/a-nobodys has no controller among its owners"), 1)
 
-	appAnew, logMore, wholeMore := uses(podOfDamaged, "app", 0.1, 200, 1), uses(podOfDamaged, "log", 0.1, 600, 1), uses(podOfWhole, "app", 0.1, 600, 1)
+	appAnew := later(uses(podOfDamaged, "app", 0.1, 200, 1))
+	logMore, wholeMore := later(uses(podOfDamaged, "log", 0.1, 600, 1)), later(uses(podOfWhole, "app", 0.1, 600, 1))
 	source.show(slices.Concat(appAnew, logMore, wholeMore)...)
 	recommends(t, damaged,
 		figures("app", historyOf(t, "app", appAnew...), 2), figures("log", historyOf(t, "log", append(kept, logMore...)...), 2))
@@ -238,7 +239,7 @@ func TestAManagerOfSeveralNamespacesRestoresThemAll(t *testing.T) {
 	scalerIs(t, inTwo, isTrue, "Recommended")
 	m.stop()
 
-	more := slices.Concat(uses(podInOne, "app", 0.1, 900, 1), uses(podInTwo, "app", 0.1, 900, 1))
+	more := slices.Concat(later(uses(podInOne, "app", 0.1, 900, 1)), later(uses(podInTwo, "app", 0.1, 900, 1)))
 	source.show(more...)
 	start()
 	recommends(t, inOne, figuresOf(t, append(samples[one], more[0]), "app")...)

@@ -122,6 +122,15 @@ func uses(pod *corev1.Pod, container string, cores float64, mebibytes int64, cou
 	return samples
 }
 
+// later returns samples as of after a restart: a manager that has restarted takes one of the
+// same second as the newest that was saved for that one.
+func later(samples []usage.Sample) []usage.Sample {
+	for i := range samples {
+		samples[i].Time = samples[i].Time.Add(2 * time.Second)
+	}
+	return samples
+}
+
 // historyOf returns what there is to learn of a container from samples.
 func historyOf(t *testing.T, container string, samples ...usage.Sample) *recommender.History {
 	t.Helper()
