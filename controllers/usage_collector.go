@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -46,8 +45,7 @@ type UsageCollector struct {
 	metrics  *usageMetrics
 	wake     chan event.GenericEvent
 
-	ready       chan struct{} // Closed after the first reading.
-	setReady    func()
+	ready       chan struct{}          // Closed after the first reading.
 	unavailable atomic.Pointer[string] // What to do about it; nil while usage can be read.
 	failures    int
 }
@@ -55,13 +53,11 @@ type UsageCollector struct {
 func newUsageCollector(
 	advisor *advisor, restore func(context.Context) error, source usageSource, interval time.Duration, metrics *usageMetrics,
 ) *UsageCollector {
-	ready := make(chan struct{})
 	return &UsageCollector{
 		advisor: advisor, restore: restore, source: source, interval: interval, metrics: metrics,
-		filter:   usage.NewFilter(max(staleAfter, staleReadings*interval)),
-		wake:     make(chan event.GenericEvent),
-		ready:    ready,
-		setReady: sync.OnceFunc(func() { close(ready) }),
+		filter: usage.NewFilter(max(staleAfter, staleReadings*interval)),
+		wake:   make(chan event.GenericEvent),
+		ready:  make(chan struct{}),
 	}
 }
 
@@ -73,13 +69,14 @@ func (c *UsageCollector) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("usage"))
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
-	for timeout := firstReadTimeout; ; timeout = readTimeout {
-		c.cycle(ctx, timeout)
-		c.setReady()
+	c.cycle(ctx, firstReadTimeout)
+	close(c.ready)
+	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+			c.cycle(ctx, readTimeout)
 		}
 	}
 }

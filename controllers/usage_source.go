@@ -30,8 +30,6 @@ type usageSource struct {
 	usage.Source
 	// past reads the usage of before, nil where nothing does.
 	past usage.Historian
-	// name is what users know it by.
-	name string
 }
 
 // newUsageSource returns the source that the options ask for.
@@ -41,7 +39,7 @@ func newUsageSource(mgr ctrl.Manager, options Options) (usageSource, error) {
 		if err != nil {
 			return usageSource{}, fmt.Errorf("set up the metrics API: %w", err)
 		}
-		return usageSource{Source: metricsAPI, name: "the metrics API"}, nil
+		return usageSource{Source: metricsAPI}, nil
 	}
 	prometheus, err := usage.NewPrometheus(usage.PrometheusConfig{
 		URL: options.Usage.PrometheusURL, Window: options.Usage.Window, Namespaces: options.Namespaces,
@@ -49,7 +47,7 @@ func newUsageSource(mgr ctrl.Manager, options Options) (usageSource, error) {
 	if err != nil {
 		return usageSource{}, fmt.Errorf("set up Prometheus: %w", err)
 	}
-	source := usageSource{Source: prometheus, name: "Prometheus"}
+	source := usageSource{Source: prometheus}
 	if options.Usage.History > 0 {
 		source.past = prometheus
 	}

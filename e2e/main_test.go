@@ -24,6 +24,7 @@ import (
 
 	"example.com/upright/apis"
 	"example.com/upright/e2e/cluster"
+	"example.com/upright/e2e/cluster/process"
 	"example.com/upright/e2e/prometheus"
 )
 
@@ -144,7 +145,7 @@ func runTests(ctx context.Context, m *testing.M) error {
 	select {
 	case code := <-done:
 		if code != 0 {
-			failure = errors.New("not all tests passed" + logExcerpt(env.ManagerLog()))
+			failure = errors.New("not all tests of the manager passed" + process.LogExcerpt(env.ManagerLog(), 30))
 		}
 	case <-ctx.Done():
 		return errors.New("interrupted: the cluster has been stopped")

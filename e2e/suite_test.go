@@ -2,9 +2,7 @@ package e2e_test
 
 import (
 	"context"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -206,15 +204,4 @@ func await(t *testing.T, w watch.Interface, is func(watch.Event) bool) time.Time
 			require.FailNow(t, "The event did not come")
 		}
 	}
-}
-
-// logExcerpt returns the end of a log, to be quoted in an error.
-func logExcerpt(path string) string {
-	log, err := os.ReadFile(path)
-	if err != nil {
-		return ": " + err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-	lines = lines[max(0, len(lines)-30):]
-	return "; the manager's log ends with\n" + strings.Join(lines, "\n")
 }

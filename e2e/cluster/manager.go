@@ -1,17 +1,14 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,7 +22,6 @@ import (
 const (
 	managerGrace        = 30 * time.Second // What a pod of it has, too.
 	managerReadyTimeout = time.Minute
-	readyInterval       = 50 * time.Millisecond
 
 	// excerptLines is how much of the manager's log an error quotes.
 	excerptLines = 15
@@ -188,36 +184,20 @@ func (m *Manager) start(options ManagerOptions, args []string) error {
 	return nil
 }
 
-// waitReady waits until the manager's readiness probe succeeds.
+// waitReady waits until the manager's readiness probe succeeds. Of one that ended before,
+// Stop returns how, with the end of its log.
 func (m *Manager) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, managerReadyTimeout)
 	defer cancel()
-	tick := time.NewTicker(readyInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-m.exited:
-			return errors.New("the manager ended before it was ready")
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for the manager to be ready: %w%s", ctx.Err(), m.excerpt())
-		case <-tick.C:
-		}
-		if probe(ctx, "http://"+m.ProbeAddress+"/readyz") {
-			return nil
-		}
+	err := process.WaitReady(ctx, "http://"+m.ProbeAddress+"/readyz", m.exited)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("starting the manager: %w%s", err, m.excerpt())
+	default:
+		return fmt.Errorf("starting the manager: %w", err)
 	}
-}
-
-func probe(ctx context.Context, url string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }
 
 // excerpt is the end of the manager's log, to be quoted in an error.
@@ -225,13 +205,7 @@ func (m *Manager) excerpt() string {
 	if m.Log == "" {
 		return ""
 	}
-	log, err := os.ReadFile(m.Log)
-	if err != nil {
-		return "; its log cannot be read: " + err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(bytes.ToValidUTF8(log, nil))), "\n")
-	lines = lines[max(0, len(lines)-excerptLines):]
-	return fmt.Sprintf("; its log %s ends with\n%s", m.Log, strings.Join(lines, "\n"))
+	return process.LogExcerpt(m.Log, excerptLines)
 }
 
 // deployedArgs returns the arguments of the manager's container as it is deployed.

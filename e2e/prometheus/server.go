@@ -9,12 +9,10 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -25,10 +23,9 @@ import (
 )
 
 const (
-	readyTimeout  = time.Minute
-	readyInterval = 20 * time.Millisecond
-	stopGrace     = 20 * time.Second
-	stopTimeout   = time.Minute
+	readyTimeout = time.Minute
+	stopGrace    = 20 * time.Second
+	stopTimeout  = time.Minute
 
 	// excerptLines is how much of the server's log an error quotes.
 	excerptLines = 15
@@ -95,8 +92,11 @@ func (s *Server) Start(ctx context.Context, args ...string) error {
 	if err := s.run(args); err != nil {
 		return err
 	}
-	if err := s.waitReady(ctx); err != nil {
-		return errors.Join(fmt.Errorf("starting Prometheus: %w%s", err, s.excerpt()), s.Stop(context.WithoutCancel(ctx)))
+	waiting, cancel := context.WithTimeout(ctx, readyTimeout)
+	defer cancel()
+	if err := process.WaitReady(waiting, s.URL()+"/-/ready", s.exited); err != nil {
+		excerpt := process.LogExcerpt(s.Log(), excerptLines)
+		return errors.Join(fmt.Errorf("starting Prometheus: %w%s", err, excerpt), s.Stop(context.WithoutCancel(ctx)))
 	}
 	return nil
 }
@@ -145,47 +145,4 @@ func (s *Server) run(args []string) error {
 		close(exited)
 	}()
 	return nil
-}
-
-// waitReady waits until the server can be queried.
-func (s *Server) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	tick := time.NewTicker(readyInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.exited:
-			return errors.New("it ended before it was ready")
-		case <-ctx.Done():
-			return fmt.Errorf("waiting until it is ready: %w", ctx.Err())
-		case <-tick.C:
-		}
-		if s.ready(ctx) {
-			return nil
-		}
-	}
-}
-
-func (s *Server) ready(ctx context.Context) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/-/ready", http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
-}
-
-// excerpt is the end of the server's log, to be quoted in an error.
-func (s *Server) excerpt() string {
-	log, err := os.ReadFile(s.Log())
-	if err != nil {
-		return "; its log cannot be read: " + err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(log)), "\n")
-	lines = lines[max(0, len(lines)-excerptLines):]
-	return fmt.Sprintf("; its log %s ends with\n%s", s.Log(), strings.Join(lines, "\n"))
 }

@@ -3,6 +3,7 @@ package sizing
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/recommender"
@@ -27,8 +28,10 @@ func Policy(spec *autoscalingv1beta1.VerticalScalerSpec, container string, conta
 		applyRecommendationPolicy(&policy, asked, containers)
 	}
 	if asked := policyOf(spec, container); asked != nil {
-		policy.CPU.Allowed = recommender.Range{Min: milliOf(cpuOf(asked.MinAllowed)), Max: milliOf(cpuOf(asked.MaxAllowed))}
-		policy.Memory.Allowed = recommender.Range{Min: bytesOf(memoryOf(asked.MinAllowed)), Max: bytesOf(memoryOf(asked.MaxAllowed))}
+		least := ptr.Deref(asked.MinAllowed, autoscalingv1beta1.ResourceAmounts{})
+		most := ptr.Deref(asked.MaxAllowed, autoscalingv1beta1.ResourceAmounts{})
+		policy.CPU.Allowed = recommender.Range{Min: milliOf(least.CPU), Max: milliOf(most.CPU)}
+		policy.Memory.Allowed = recommender.Range{Min: bytesOf(least.Memory), Max: bytesOf(most.Memory)}
 	}
 	policy.CPU.LimitRange = limitRange(around.LimitRanges, corev1.ResourceCPU, (*resource.Quantity).MilliValue)
 	policy.Memory.LimitRange = limitRange(around.LimitRanges, corev1.ResourceMemory, (*resource.Quantity).Value)
@@ -51,11 +54,12 @@ func applyRecommendationPolicy(policy *recommender.Policy, asked *autoscalingv1b
 	if asked.MarginPercent != nil {
 		policy.Margin = float64(*asked.MarginPercent) / 100
 	}
-	if cpu := cpuOf(asked.PodMinimum); cpu != nil {
-		policy.CPU.PodMinimum = recommender.ShareCPU(cpu.MilliValue(), containers)
+	minimum := ptr.Deref(asked.PodMinimum, autoscalingv1beta1.ResourceAmounts{})
+	if minimum.CPU != nil {
+		policy.CPU.PodMinimum = recommender.ShareCPU(minimum.CPU.MilliValue(), containers)
 	}
-	if memory := memoryOf(asked.PodMinimum); memory != nil {
-		policy.Memory.PodMinimum = recommender.ShareMemory(memory.Value(), containers)
+	if minimum.Memory != nil {
+		policy.Memory.PodMinimum = recommender.ShareMemory(minimum.Memory.Value(), containers)
 	}
 }
 
@@ -93,20 +97,6 @@ func limitRange(
 		}
 	}
 	return allowed
-}
-
-func cpuOf(amounts *autoscalingv1beta1.ResourceAmounts) *resource.Quantity {
-	if amounts == nil {
-		return nil
-	}
-	return amounts.CPU
-}
-
-func memoryOf(amounts *autoscalingv1beta1.ResourceAmounts) *resource.Quantity {
-	if amounts == nil {
-		return nil
-	}
-	return amounts.Memory
 }
 
 // milliOf returns a quantity's thousandths, 0 where there is none.

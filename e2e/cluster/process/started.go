@@ -1,0 +1,57 @@
+package process
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+
+// readyInterval is how often WaitReady asks whether a process is ready.
+const readyInterval = 20 * time.Millisecond
+
+// WaitReady waits until a process answers at a URL that it is ready. It fails when the
+// process has ended, or the context has.
+func WaitReady(ctx context.Context, url string, exited <-chan struct{}) error {
+	tick := time.NewTicker(readyInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-exited:
+			return errors.New("it ended before it was ready")
+		case <-ctx.Done():
+			return fmt.Errorf("waiting until it is ready: %w", ctx.Err())
+		case <-tick.C:
+		}
+		if answers(ctx, url) {
+			return nil
+		}
+	}
+}
+
+func answers(ctx context.Context, url string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
+}
+
+// LogExcerpt returns the last lines of a process's log, to be quoted at the end of an error.
+func LogExcerpt(path string, count int) string {
+	log, err := os.ReadFile(path)
+	if err != nil {
+		return "; its log cannot be read: " + err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(bytes.ToValidUTF8(log, nil))), "\n")
+	lines = lines[max(0, len(lines)-count):]
+	return fmt.Sprintf("; its log %s ends with\n%s", path, strings.Join(lines, "\n"))
+}
