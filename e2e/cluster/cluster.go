@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -167,11 +166,13 @@ func (c *Cluster) start(ctx context.Context, options Options) error {
 		{"apply", "--server-side", "-f", c.manifest("simulation")},
 		{"apply", "--server-side", "-f", c.manifest("nodes.yaml")},
 		{"wait", "--for=condition=Ready", "nodes", "--all", "--timeout=1m"},
-		{"wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=2m"},
 	} {
 		if _, err := c.Kubectl(ctx, step...); err != nil {
 			return fmt.Errorf("preparing the cluster, whose logs are in %s: %w", c.Logs(), err)
 		}
+	}
+	if err := c.startMetricsServer(ctx); err != nil {
+		return fmt.Errorf("serving the metrics API: %w", err)
 	}
 	return nil
 }
@@ -184,9 +185,7 @@ func (c *Cluster) end(ctx context.Context) error {
 	if err := c.StopManager(ctx); err != nil {
 		return err
 	}
-	// kwokctl links each binary into its folder and runs it from there.
-	component := func(args []string) bool { return strings.HasPrefix(args[0], c.components()+"/") }
-	if err := process.End(ctx, component, 0); err != nil {
+	if err := process.End(ctx, c.isComponent, 0); err != nil {
 		return fmt.Errorf("stopping the control plane: %w", err)
 	}
 	return nil

@@ -1,0 +1,82 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"example.com/upright/e2e/cluster/loopback"
+	"example.com/upright/e2e/cluster/process"
+)
+
+// startMetricsServer starts metrics-server and waits until the API server serves the
+// metrics API from it. It is not left to kwokctl, which starts it beside the API server:
+// metrics-server ends for good where that does not listen yet.
+func (c *Cluster) startMetricsServer(ctx context.Context) error {
+	port, err := loopback.Ports()()
+	if err != nil {
+		return err
+	}
+	if err := c.render("metrics-server.yaml", map[string]any{"Port": port}); err != nil {
+		return err
+	}
+	if err := c.runMetricsServer(port); err != nil {
+		return err
+	}
+	for _, step := range [][]string{
+		{"apply", "--server-side", "-f", c.manifest("metrics-server.yaml")},
+		{"wait", "--for=condition=Available", "apiservice/v1beta1.metrics.k8s.io", "--timeout=1m"},
+	} {
+		if _, err := c.Kubectl(ctx, step...); err != nil {
+			return fmt.Errorf("%w%s", err, process.LogExcerpt(c.metricsServerLog(), excerptLines))
+		}
+	}
+	return nil
+}
+
+// runMetricsServer runs metrics-server in a session of its own, as the control plane's
+// processes are.
+func (c *Cluster) runMetricsServer(port int) error {
+	log, err := os.Create(c.metricsServerLog())
+	if err != nil {
+		return fmt.Errorf("creating the log of metrics-server: %w", err)
+	}
+	defer log.Close() // The process keeps a descriptor of its own.
+	pki := filepath.Join(c.components(), "pki")
+	cmd := exec.Command(filepath.Join(c.tools, "metrics-server"),
+		"--kubeconfig="+c.Kubeconfig(),
+		"--authentication-kubeconfig="+c.Kubeconfig(),
+		"--authorization-kubeconfig="+c.Kubeconfig(),
+		"--bind-address=127.0.0.1",
+		"--secure-port="+strconv.Itoa(port),
+		"--tls-cert-file="+filepath.Join(pki, "admin.crt"),
+		"--tls-private-key-file="+filepath.Join(pki, "admin.key"),
+		"--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-use-node-status-port",
+		"--kubelet-insecure-tls",
+		"--kubelet-request-timeout=5s",
+		// The least that it takes, so that a change of usage shows early.
+		"--metric-resolution=10s",
+	)
+	cmd.Stdout, cmd.Stderr = log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("starting metrics-server: %w", err)
+	}
+	go func() { _ = cmd.Wait() }() // Its log says why it ended.
+	return nil
+}
+
+func (c *Cluster) metricsServerLog() string { return filepath.Join(c.Logs(), "metrics-server.log") }
+
+// isComponent matches the processes of the control plane. kwokctl links each binary into
+// its folder and runs it from there; metrics-server has a certificate from there.
+func (c *Cluster) isComponent(args []string) bool {
+	return strings.HasPrefix(args[0], c.components()+"/") ||
+		filepath.Base(args[0]) == "metrics-server" && process.Mentions(c.components()+"/")(args)
+}
