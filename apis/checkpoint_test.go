@@ -1,6 +1,7 @@
 package apis_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -20,7 +21,11 @@ func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
 			DeploymentName: "web",
 			Containers:     []autoscalingv1beta1.ContainerCheckpoint{{ContainerName: "app", History: []byte{0, 1, 0xff}}},
 			OOMKills:       []autoscalingv1beta1.OOMKill{{PodUID: "1", ContainerName: "app", FinishedAt: metav1.Unix(time.Now().Unix(), 0)}},
-			Backfilled:     true,
+			Targets: []autoscalingv1beta1.ToldTarget{
+				{ContainerName: "app", Resource: "memory", Since: metav1.Unix(time.Now().Unix(), 0), Amount: 1 << 40},
+				{ContainerName: "app", Resource: "memory", Since: metav1.Unix(time.Now().Unix(), 0), Amount: 1},
+			},
+			Backfilled: true,
 		},
 	}
 	require.NoError(t, createStrictly(t, written.DeepCopy()))
@@ -33,6 +38,8 @@ func TestVerticalScalerCheckpointRefusesWhatCannotBeRestored(t *testing.T) {
 	t.Parallel()
 	containers := func(list string) string { return "{deploymentName: web, containers: [" + list + "]}" }
 	kills := func(kill string) string { return "{deploymentName: web, oomKills: [" + kill + "]}" }
+	const target = "{containerName: a, resource: cpu, since: '2026-01-05T00:00:00Z', amount: 1}"
+	targets := func(target string) string { return "{deploymentName: web, targets: [" + target + "]}" }
 	check(t, "VerticalScalerCheckpoint", []rule{
 		{"deploymentName is required", "{deploymentName: web}", "{}", "data.deploymentName: Required value"},
 		{"a container has one history", containers("{containerName: a, history: AAE=}, {containerName: b, history: AAE=}"),
@@ -45,5 +52,11 @@ func TestVerticalScalerCheckpointRefusesWhatCannotBeRestored(t *testing.T) {
 			kills("{podUID: a, containerName: a}"), "data.oomKills[0].finishedAt: Required value"},
 		{"the time of a kill is one", kills("{podUID: a, containerName: a, finishedAt: '2026-01-05T00:00:00Z'}"),
 			kills("{podUID: a, containerName: a, finishedAt: yesterday}"), "data.oomKills[0].finishedAt"},
+		{"a target is of CPU or memory", targets(target), targets(strings.Replace(target, "cpu", "disk", 1)),
+			`supported values: "cpu", "memory"`},
+		{"a target has a time", targets(target), targets("{containerName: a, resource: cpu, amount: 1}"),
+			"data.targets[0].since: Required value"},
+		{"a target has an amount", targets(target), targets("{containerName: a, resource: cpu, since: '2026-01-05T00:00:00Z'}"),
+			"data.targets[0].amount: Required value"},
 	})
 }

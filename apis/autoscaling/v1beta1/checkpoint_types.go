@@ -26,6 +26,21 @@ type OOMKill struct {
 	FinishedAt metav1.Time `json:"finishedAt"`
 }
 
+// ToldTarget is a target that was recommended from a time on.
+type ToldTarget struct {
+	// Name of the container.
+	ContainerName string `json:"containerName"`
+
+	// The resource.
+	Resource ControlledResource `json:"resource"`
+
+	// When it was recommended, or another between it and those after it.
+	Since metav1.Time `json:"since"`
+
+	// Amount, in thousandths of a core, or bytes.
+	Amount int64 `json:"amount"`
+}
+
 // VerticalScalerCheckpointData is what a VerticalScaler has learned.
 type VerticalScalerCheckpointData struct {
 	// Name of the Deployment whose usage it is.
@@ -41,6 +56,12 @@ type VerticalScalerCheckpointData struct {
 	// +listType=atomic
 	// +optional
 	OOMKills []OOMKill `json:"oomKills,omitempty"`
+
+	// Targets of the past days, by which it can be told for how long pods have been off. Each
+	// held until the next of the same container and resource.
+	// +listType=atomic
+	// +optional
+	Targets []ToldTarget `json:"targets,omitempty"`
 
 	// Whether usage from before the VerticalScaler was created has been loaded.
 	// +optional

@@ -1,5 +1,9 @@
 package v1beta1
 
+// AnnotationPin, with the value true on a VerticalScaler, keeps status.sizing as it is, whatever
+// is recommended, until it is removed.
+const AnnotationPin = "autoscaling.example.com/pin"
+
 // Types of a VerticalScaler's conditions.
 const (
 	// ConditionReady is the one to wait for: True when this scaler acts on its target.
@@ -39,4 +43,47 @@ const (
 	ReasonNoSamples = "NoSamples"
 	// ReasonMetricsUnavailable says that usage cannot be read.
 	ReasonMetricsUnavailable = "MetricsUnavailable"
+	// ReasonHPAOnSameResource says that a resource is left to a HorizontalPodAutoscaler which
+	// scales by its utilization.
+	ReasonHPAOnSameResource = "HPAOnSameResource"
+	// ReasonSizedAtBirth says that new pods are born at the size in status.sizing.
+	ReasonSizedAtBirth = "SizedAtBirth"
+	// ReasonUpdateModeOff says that spec.updateMode is Off.
+	ReasonUpdateModeOff = "UpdateModeOff"
+	// ReasonNothingToApply says that no container has a size: nothing is recommended for those
+	// that the policies size.
+	ReasonNothingToApply = "NothingToApply"
+	// ReasonSized says that all pods have the recommended size, or one that is close to it.
+	ReasonSized = "Sized"
+	// ReasonStabilizing says that pods are off the recommended size, but not for long enough.
+	ReasonStabilizing = "Stabilizing"
+	// ReasonResizing says that pods are being resized.
+	ReasonResizing = "Resizing"
+	// ReasonResizeDeferred says that a node has no room for a resize now.
+	ReasonResizeDeferred = "ResizeDeferred"
+	// ReasonResizeInfeasible says that a node cannot resize a pod ever.
+	ReasonResizeInfeasible = "ResizeInfeasible"
+	// ReasonResizeFailed says that a node tried to resize a pod and could not.
+	ReasonResizeFailed = "ResizeFailed"
+	// ReasonResizeRefused says that the API server refuses to resize a pod.
+	ReasonResizeRefused = "ResizeRefused"
+	// ReasonResizeUnsupported says that a pod's node does not support resizes.
+	ReasonResizeUnsupported = "ResizeUnsupported"
+	// ReasonQoSClassFixed says that a resize would change a pod's quality of service class,
+	// which cannot be.
+	ReasonQoSClassFixed = "QoSClassFixed"
+	// ReasonPodLevelResources says that a pod has a size as a whole, which is left alone.
+	ReasonPodLevelResources = "PodLevelResources"
+	// ReasonRolloutInProgress says that pods are being replaced.
+	ReasonRolloutInProgress = "RolloutInProgress"
+	// ReasonRolloutCooldown says that the last rollout is not long enough ago for another.
+	ReasonRolloutCooldown = "RolloutCooldown"
+	// ReasonRolloutNeedsOutage says that no pod would run during a rollout.
+	ReasonRolloutNeedsOutage = "RolloutNeedsOutage"
+	// ReasonDeploymentPaused says that the Deployment is paused and cannot be rolled out.
+	ReasonDeploymentPaused = "DeploymentPaused"
+	// ReasonRestartsLimited says that pods wait for others in which a container restarts.
+	ReasonRestartsLimited = "RestartsLimited"
+	// ReasonAdmissionPolicyMissing says that the API server does not size new pods.
+	ReasonAdmissionPolicyMissing = "AdmissionPolicyMissing"
 )
