@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -34,7 +35,26 @@ func (r *Record) Checkpoint(now time.Time) autoscalingv1beta1.VerticalScalerChec
 	slices.SortFunc(data.OOMKills, func(a, b autoscalingv1beta1.OOMKill) int {
 		return cmp.Or(cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.ContainerName, b.ContainerName))
 	})
+	data.Targets = r.toldTargets()
 	return data
+}
+
+// toldTargets returns the targets in the order of their containers, resources and times.
+func (r *Record) toldTargets() []autoscalingv1beta1.ToldTarget {
+	var all []autoscalingv1beta1.ToldTarget
+	for of, targets := range r.targets {
+		for _, target := range targets {
+			all = append(all, autoscalingv1beta1.ToldTarget{
+				ContainerName: of.container, Resource: autoscalingv1beta1.ControlledResource(of.resource),
+				Since: metav1.Unix(target.at, 0), Amount: target.amount,
+			})
+		}
+	}
+	// Of those of one second, the last one told holds.
+	slices.SortStableFunc(all, func(a, b autoscalingv1beta1.ToldTarget) int {
+		return cmp.Or(cmp.Compare(a.ContainerName, b.ContainerName), cmp.Compare(a.Resource, b.Resource), a.Since.Compare(b.Since.Time))
+	})
+	return all
 }
 
 // Unsave says that the checkpoint taken last could not be written: another is due at once.
@@ -74,6 +94,10 @@ func restore(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.T
 			record.restored = last
 		}
 		record.halfLife = history.HalfLife()
+	}
+	for _, target := range checkpoint.Data.Targets {
+		of := sized{target.ContainerName, corev1.ResourceName(target.Resource)}
+		record.targets[of] = append(record.targets[of], told{target.Since.Unix(), target.Amount})
 	}
 	for _, kill := range checkpoint.Data.OOMKills {
 		record.kills[killed{kill.PodUID, kill.ContainerName}] = kill.FinishedAt.Unix()

@@ -31,6 +31,7 @@ type Record struct {
 	mutex      sync.Mutex
 	containers map[string]*recommender.History
 	kills      map[killed]int64 // Seconds since 1970 of the last kill of each container that counts already.
+	targets    map[sized][]told // In the order in which they were told.
 	backfilled bool
 	halfLife   time.Duration
 	restored   time.Time // The newest sample of before this start; zero without one.
@@ -57,7 +58,7 @@ type Kill struct {
 func newRecord(key types.NamespacedName, scaler types.UID, deployment string, now time.Time) *Record {
 	return &Record{
 		key: key, scaler: scaler, deployment: deployment, halfLife: recommender.DefaultHalfLife,
-		containers: map[string]*recommender.History{}, kills: map[killed]int64{}, saved: now,
+		containers: map[string]*recommender.History{}, kills: map[killed]int64{}, targets: map[sized][]told{}, saved: now,
 	}
 }
 
@@ -206,6 +207,7 @@ func (r *Record) prune() {
 	for i, name := range latestFirst {
 		if i >= maxContainers || newest.Sub(used(name)) > retention {
 			delete(r.containers, name)
+			maps.DeleteFunc(r.targets, func(of sized, _ []told) bool { return of.container == name })
 		}
 	}
 }

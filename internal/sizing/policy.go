@@ -83,17 +83,12 @@ func policyOf(spec *autoscalingv1beta1.VerticalScalerSpec, container string) *au
 func limitRange(
 	ranges []corev1.LimitRange, name corev1.ResourceName, amount func(*resource.Quantity) int64,
 ) (allowed recommender.Range) {
-	for i := range ranges {
-		for _, item := range ranges[i].Spec.Limits {
-			if item.Type != corev1.LimitTypeContainer {
-				continue
-			}
-			if least, isSet := item.Min[name]; isSet {
-				allowed.Min = max(allowed.Min, amount(&least))
-			}
-			if most, isSet := item.Max[name]; isSet && (allowed.Max == 0 || amount(&most) < allowed.Max) {
-				allowed.Max = amount(&most)
-			}
+	for _, item := range containerItems(ranges) {
+		if least, isSet := item.Min[name]; isSet {
+			allowed.Min = max(allowed.Min, amount(&least))
+		}
+		if most, isSet := item.Max[name]; isSet && (allowed.Max == 0 || amount(&most) < allowed.Max) {
+			allowed.Max = amount(&most)
 		}
 	}
 	return allowed

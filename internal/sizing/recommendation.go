@@ -95,15 +95,16 @@ func PodTarget(recommendations []autoscalingv1beta1.ContainerRecommendation) cor
 }
 
 // News reports whether what is recommended now says something new to those who were told
-// before: another container or cap, or a figure that has moved enough. Number and span of the
-// samples grow all the time, and are no news.
+// before: another container or cap, or a figure that has moved enough. A target that is capped
+// moves with what caps it, and each move counts. Number and span of the samples grow all the
+// time, and are no news.
 func News(told, now []autoscalingv1beta1.ContainerRecommendation) bool {
 	return !slices.EqualFunc(told, now, func(a, b autoscalingv1beta1.ContainerRecommendation) bool {
 		return a.ContainerName == b.ContainerName &&
 			near(a.Target, b.Target, targetNews) &&
 			near(a.UncappedTarget, b.UncappedTarget, targetNews) &&
 			nearBounds(&a, &b) &&
-			maps.Equal(a.CappedBy, b.CappedBy)
+			maps.Equal(a.CappedBy, b.CappedBy) && !capMoved(a, b)
 	})
 }
 
@@ -123,6 +124,17 @@ func nearBounds(a, b *autoscalingv1beta1.ContainerRecommendation) bool {
 func milli(list corev1.ResourceList, name corev1.ResourceName) int64 {
 	amount := list[name]
 	return amount.MilliValue()
+}
+
+// capMoved reports whether the target of a resource that is capped has moved.
+func capMoved(before, after autoscalingv1beta1.ContainerRecommendation) bool {
+	for name := range after.CappedBy {
+		was, is := before.Target[name], after.Target[name]
+		if !was.Equal(is) {
+			return true
+		}
+	}
+	return false
 }
 
 // near reports whether each amount has moved by less than so many percent of what it was. Both
