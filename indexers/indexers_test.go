@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -57,6 +58,10 @@ var indexes = map[string]struct {
 	"DeploymentController": {
 		AddDeploymentController, DeploymentController, "metadata.ownerReferences.controller", &appsv1.Deployment{},
 	},
+	"HorizontalPodAutoscalerDeploymentName": {
+		AddHorizontalPodAutoscalerDeploymentName, HorizontalPodAutoscalerDeploymentName,
+		"spec.scaleTargetRef.deployment", &autoscalingv2.HorizontalPodAutoscaler{},
+	},
 	"PodDeployment": {
 		AddPodDeployment, PodDeployment, "metadata.ownerReferences.deployment", &corev1.Pod{},
 	},
@@ -98,6 +103,12 @@ func TestAnIndexExtracts(t *testing.T) {
 	owned := func(references ...metav1.OwnerReference) client.Object {
 		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", OwnerReferences: references}}
 	}
+	const hpas = "HorizontalPodAutoscalerDeploymentName"
+	scaling := func(apiVersion, kind string) client.Object {
+		return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: named, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
+			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: apiVersion, Kind: kind, Name: "web"},
+		}}
+	}
 	for name, test := range map[string]struct {
 		index  string
 		obj    client.Object
@@ -119,7 +130,14 @@ func TestAnIndexExtracts(t *testing.T) {
 			metav1.OwnerReference{Name: "owner", UID: "1"},
 			metav1.OwnerReference{Name: "other", UID: "2", Controller: new(false)},
 		), nil},
-		"nothing of a Deployment without owners": {"DeploymentController", owned(), nil},
+		"nothing of a Deployment without owners":         {"DeploymentController", owned(), nil},
+		"the Deployment that is scaled horizontally":     {hpas, scaling("apps/v1", "Deployment"), []string{"web"}},
+		"it in another version":                          {hpas, scaling("apps/v1beta2", "Deployment"), []string{"web"}},
+		"nothing of a StatefulSet's autoscaler":          {hpas, scaling("apps/v1", "StatefulSet"), nil},
+		"nothing of another group's Deployment":          {hpas, scaling("example.com/v1", "Deployment"), nil},
+		"nothing of a Deployment of no group":            {hpas, scaling("", "Deployment"), nil},
+		"nothing of a Deployment in a version of no API": {hpas, scaling("a/b/c", "Deployment"), nil},
+		"nothing of what is no autoscaler":               {hpas, &corev1.Pod{ObjectMeta: named}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,6 +1,7 @@
 package mappers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -12,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// references finds, through a field index, the objects of one kind that reference a Deployment by its name.
+// references finds, through a field index, the objects of one kind that reference a Deployment
+// by its name; without a field, all of the Deployment's namespace.
 type references struct {
 	reader  client.Reader
 	newList func() client.ObjectList
@@ -22,12 +24,12 @@ type references struct {
 // requests returns a request for each object that references the Deployment.
 func (r references) requests(ctx context.Context, deployment types.NamespacedName) ([]reconcile.Request, error) {
 	list := r.newList()
-	if err := r.reader.List(ctx, list,
-		client.InNamespace(deployment.Namespace),
-		client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(r.field, deployment.Name)},
-		client.UnsafeDisableDeepCopy, // Only names are read.
-	); err != nil {
-		return nil, fmt.Errorf("list by %s: %w", r.field, err)
+	options := []client.ListOption{client.InNamespace(deployment.Namespace), client.UnsafeDisableDeepCopy} // Only names are read.
+	if r.field != "" {
+		options = append(options, client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector(r.field, deployment.Name)})
+	}
+	if err := r.reader.List(ctx, list, options...); err != nil {
+		return nil, fmt.Errorf("list by %s: %w", cmp.Or(r.field, "namespace"), err)
 	}
 	var requests []reconcile.Request
 	err := meta.EachListItem(list, func(item runtime.Object) error {
