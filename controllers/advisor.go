@@ -24,6 +24,10 @@ type advisor struct {
 
 // advice is what there is to say about a scaler's target.
 type advice struct {
+	// pods are the target's.
+	pods []corev1.Pod
+	// limitRanges are those of the namespace.
+	limitRanges []corev1.LimitRange
 	// containers are those that should have a recommendation, and running says whether there
 	// is a pod that has them now.
 	containers []string
@@ -45,7 +49,7 @@ func (a *advisor) advise(
 		return advice{}, err
 	}
 	around := sizing.Surroundings{LimitRanges: limitRanges.Items, LargestNode: node}
-	var said advice
+	said := advice{pods: pods, limitRanges: limitRanges.Items}
 	said.containers, said.running = containersOf(scaler, pods)
 	for _, container := range said.containers {
 		policy := sizing.Policy(&scaler.Spec, container, len(said.containers), around)

@@ -26,6 +26,8 @@ func fullPod() *corev1.Pod {
 	pod.Spec.NodeName, pod.Spec.Volumes = "node", []corev1.Volume{{Name: "v"}}
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
 	pod.Spec.Containers[0].Resources.Limits = amounts("1", "1Gi")
+	pod.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "memory", RestartPolicy: "RestartContainer"}}
+	pod.Spec.Resources = &corev1.ResourceRequirements{Limits: amounts("4", "4Gi")}
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
 	terminated := func(reason string, second int64) corev1.ContainerState {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -33,14 +35,15 @@ func fullPod() *corev1.Pod {
 		}}
 	}
 	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{{Type: corev1.PodReady}},
+		Phase: corev1.PodRunning, PodIP: "10.0.0.1", QOSClass: corev1.PodQOSBurstable,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, LastProbeTime: metav1.Unix(3, 0)}, {Type: corev1.PodInitialized}},
 		InitContainerStatuses: []corev1.ContainerStatus{
 			{Name: "migrate", State: terminated("Completed", 1)},
 			{Name: "proxy", Image: "web:1", LastTerminationState: terminated("OOMKilled", 3)},
 		},
 		ContainerStatuses: []corev1.ContainerStatus{
 			{Name: "app", RestartCount: 2, State: terminated("OOMKilled", 5), LastTerminationState: terminated("OOMKilled", 4)},
-			{Name: "log", LastTerminationState: terminated("Error", 4)},
+			{Name: "log", LastTerminationState: terminated("Error", 4), Resources: &corev1.ResourceRequirements{Requests: amounts("1", "1Gi")}},
 		},
 	}
 	return pod
@@ -54,10 +57,12 @@ func TestTrimKeepsOfAPodWhatIsReadAndDropsTheRest(t *testing.T) {
 			Name: name, RestartPolicy: restart, Resources: corev1.ResourceRequirements{Requests: amounts("100m", "256Mi")},
 		}
 	}
-	killedAt := func(name string, second int64) []corev1.ContainerStatus {
-		return []corev1.ContainerStatus{{Name: name, LastTerminationState: corev1.ContainerState{
+	app := trimmed("app", nil)
+	app.Resources.Limits, app.ResizePolicy = amounts("1", "1Gi"), full.Spec.Containers[0].ResizePolicy
+	killedAt := func(name string, second int64) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, LastTerminationState: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: metav1.Unix(second, 0)},
-		}}}
+		}}
 	}
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -66,10 +71,17 @@ func TestTrimKeepsOfAPodWhatIsReadAndDropsTheRest(t *testing.T) {
 			OwnerReferences: full.OwnerReferences, Labels: map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: templateHash},
 		},
 		Spec: corev1.PodSpec{
-			InitContainers: []corev1.Container{trimmed("proxy", new(corev1.ContainerRestartPolicyAlways))},
-			Containers:     []corev1.Container{trimmed("app", nil), trimmed("log", nil)},
+			InitContainers: []corev1.Container{trimmed("migrate", nil), trimmed("proxy", new(corev1.ContainerRestartPolicyAlways))},
+			Containers:     []corev1.Container{app, trimmed("log", nil)},
+			Resources:      &corev1.ResourceRequirements{},
 		},
-		Status: corev1.PodStatus{InitContainerStatuses: killedAt("proxy", 3), ContainerStatuses: killedAt("app", 5)},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable, Conditions: []corev1.PodCondition{{Type: corev1.PodReady}},
+			InitContainerStatuses: []corev1.ContainerStatus{{Name: "migrate"}, killedAt("proxy", 3)},
+			ContainerStatuses: []corev1.ContainerStatus{
+				killedAt("app", 5), {Name: "log", Resources: &corev1.ResourceRequirements{Requests: amounts("1", "1Gi")}},
+			},
+		},
 	}
 	out, err := new(trimmer).trim(full)
 	require.NoError(t, err)
@@ -77,18 +89,6 @@ func TestTrimKeepsOfAPodWhatIsReadAndDropsTheRest(t *testing.T) {
 	again, err := new(trimmer).trim(out)
 	require.NoError(t, err)
 	assert.Equal(t, want, again, "a trimmed pod stays as it is")
-}
-
-func TestTrimKeepsThatAPodHasEnded(t *testing.T) {
-	t.Parallel()
-	for phase, want := range map[corev1.PodPhase]corev1.PodPhase{
-		corev1.PodFailed: corev1.PodFailed, corev1.PodSucceeded: corev1.PodSucceeded,
-		corev1.PodPending: "", corev1.PodRunning: "", corev1.PodUnknown: "",
-	} {
-		out, err := new(trimmer).trim(&corev1.Pod{Status: corev1.PodStatus{Phase: phase}})
-		require.NoError(t, err)
-		assert.Equal(t, want, out.(*corev1.Pod).Status.Phase, phase)
-	}
 }
 
 func TestTrimKeepsOfANodeWhatItHasToGive(t *testing.T) {
@@ -130,13 +130,18 @@ func TestPodOfDeploymentLetsThroughWhatConcernsAScaler(t *testing.T) {
 		"nothing":             {func(*corev1.Pod) {}, false},
 		"another version":     {func(pod *corev1.Pod) { pod.ResourceVersion = "8" }, false},
 		"a label":             {func(pod *corev1.Pod) { pod.Labels["a"] = "b" }, false},
-		"it is ready":         {func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = "True" }, false},
-		"it runs":             {func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending }, false},
+		"it is ready":         {func(pod *corev1.Pod) { pod.Status.Conditions[0].Status = "True" }, true},
+		"it is probed":        {func(pod *corev1.Pod) { pod.Status.Conditions[0].LastProbeTime = metav1.Unix(4, 0) }, false},
+		"it is initialized":   {func(pod *corev1.Pod) { pod.Status.Conditions[1].Status = "True" }, false},
+		"it runs":             {func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodPending }, true},
 		"it ends":             {func(pod *corev1.Pod) { pod.Status.Phase = corev1.PodFailed }, true},
 		"it is deleted":       {func(pod *corev1.Pod) { pod.DeletionTimestamp = new(metav1.Unix(2, 0)) }, true},
 		"it was created anew": {func(pod *corev1.Pod) { pod.UID = "u2" }, true},
 		"it was resized":      {func(pod *corev1.Pod) { pod.Spec.Containers[1].Resources.Requests = amounts("1", "1Gi") }, true},
-		"another limit":       {func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = amounts("2", "2Gi") }, false},
+		"another limit":       {func(pod *corev1.Pod) { pod.Spec.Containers[0].Resources.Limits = amounts("2", "2Gi") }, true},
+		"the resize is done": {func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses[1].Resources.Requests = amounts("2", "2Gi")
+		}, true},
 		"killed": {func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses[1].LastTerminationState.Terminated.Reason = "OOMKilled"
 		}, true},
@@ -162,8 +167,7 @@ func TestAPodsUpdateThatConcernsNobodyMakesNoPass(t *testing.T) {
 	require.Eventually(t, func() bool { return passes.over(scaler) >= 2 }, soon, often, "the second is for the status")
 	before := passes.over(scaler)
 	edit(t, pod, func(pod *corev1.Pod) { pod.Annotations = map[string]string{"a": "b"} })
-	pod.Status.Phase, pod.Status.PodIP = corev1.PodRunning, "10.0.0.1"
-	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 1}}
+	pod.Status.PodIP, pod.Status.Message = "10.0.0.1", "all is well"
 	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
 	assert.Never(t, func() bool { return passes.over(scaler) > before }, aWhile, often)
 	killed(t, pod, "app", 1)

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -61,4 +62,16 @@ func podOfDeployment() predicate.Predicate {
 			},
 		},
 	)
+}
+
+// horizontalChanged lets through the events by which a HorizontalPodAutoscaler takes or leaves
+// a resource of a Deployment: its status changes all the time.
+func horizontalChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, isHPA := e.ObjectOld.(*autoscalingv2.HorizontalPodAutoscaler)
+			after, isStill := e.ObjectNew.(*autoscalingv2.HorizontalPodAutoscaler)
+			return isHPA && isStill && !equality.Semantic.DeepEqual(before.Spec, after.Spec)
+		},
+	}
 }

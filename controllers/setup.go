@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -119,13 +120,15 @@ func setup(ctx context.Context, mgr ctrl.Manager, options Options, source usageS
 func newVerticalScalerReconciler(
 	ctx context.Context, mgr ctrl.Manager, options Options, source usageSource, name string,
 ) (*VerticalScalerReconciler, error) {
-	// These are read without being watched.
-	for _, kind := range []client.Object{&corev1.Node{}, &corev1.LimitRange{}} {
-		if _, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
-			return nil, fmt.Errorf("cache %T: %w", kind, err)
-		}
+	// Nodes are read without being watched.
+	if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
+		return nil, fmt.Errorf("cache nodes: %w", err)
 	}
 	metrics, err := newUsageMetrics(options.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	applyMetrics, err := newApplyMetrics(options.Metrics)
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
@@ -143,7 +146,11 @@ func newVerticalScalerReconciler(
 	}
 	collector := newUsageCollector(advisor, checkpoints.restore, source, options.Usage.Interval, metrics)
 	past := newBackfiller(collector, source.past, options.Usage.History)
-	if err := errors.Join(mgr.Add(checkpoints), mgr.Add(collector), mgr.Add(past)); err != nil {
+	admission, err := newAdmission(ctx, mgr, collector.wakeAll)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(mgr.Add(checkpoints), mgr.Add(collector), mgr.Add(past), mgr.Add(admission)); err != nil {
 		return nil, fmt.Errorf("add what learns from usage: %w", err)
 	}
 	if err := options.Metrics.Register(newRecommendationMetrics(collector, mgr.Elected())); err != nil {
@@ -151,7 +158,12 @@ func newVerticalScalerReconciler(
 	}
 	return &VerticalScalerReconciler{
 		Client: mgr.GetClient(), recorder: mgr.GetEventRecorder(name), fieldOwner: client.FieldOwner(name),
-		checkpoints: checkpoints, usage: collector, past: past,
+		uncached: uncached, targets: &targetDeployments{server: uncached, known: map[types.NamespacedName]*appsv1.Deployment{}},
+		resizer: &resizer{
+			Client: mgr.GetClient(), fieldOwner: client.FieldOwner(name), recorder: mgr.GetEventRecorder(name),
+			metrics: applyMetrics, refused: map[types.UID]refusal{},
+		},
+		admission: admission, checkpoints: checkpoints, usage: collector, past: past,
 	}, nil
 }
 
@@ -178,6 +190,7 @@ func addIndexes(ctx context.Context, indexer client.FieldIndexer) error {
 		indexers.AddVerticalScalerDeploymentName,
 		indexers.AddDeploymentController,
 		indexers.AddPodDeployment,
+		indexers.AddHorizontalPodAutoscalerDeploymentName,
 	} {
 		if err := add(ctx, indexer); err != nil {
 			return err

@@ -59,6 +59,7 @@ func TestSetupNamesTheIndexThatCannotBeAdded(t *testing.T) {
 		"index VerticalScalers by spec.deploymentName",
 		"index Deployments by metadata.ownerReferences.controller",
 		"index pods by metadata.ownerReferences.deployment",
+		"index HorizontalPodAutoscalers by ",
 	} {
 		mgr := newUnstartedManager(t, func(options *ctrl.Options) {
 			options.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
@@ -104,6 +105,8 @@ func TestEveryMapperShowsInTheMetricFromTheStart(t *testing.T) {
 		"deployment-to-verticalscalers",
 		"verticalscaler-to-siblings",
 		"pod-to-verticalscalers",
+		"horizontalpodautoscaler-to-verticalscalers",
+		"limitrange-to-verticalscalers",
 	} {
 		assert.Zero(t, mapFailures(t, m, mapper), mapper)
 	}

@@ -38,7 +38,12 @@ const (
 var env *testenv.Environment
 
 func TestMain(m *testing.M) {
-	os.Exit(testenv.Run(m, func(e *testenv.Environment) { env = e }))
+	os.Exit(testenv.Run(m, func(e *testenv.Environment) {
+		env = e
+		if err := installAdmission(e.Client); err != nil {
+			panic(err)
+		}
+	}))
 }
 
 // manager is a running manager of one namespace.

@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -63,18 +62,35 @@ func (t *trimmer) trimPod(pod *corev1.Pod) {
 		OwnerReferences:   pod.OwnerReferences,
 		Labels:            t.hashLabel(pod.Labels),
 	}
+	resources := pod.Spec.Resources
 	pod.Spec = corev1.PodSpec{
-		InitContainers: t.trimContainers(slices.DeleteFunc(pod.Spec.InitContainers, isNoSidecar)),
+		InitContainers: t.trimContainers(pod.Spec.InitContainers),
 		Containers:     t.trimContainers(pod.Spec.Containers),
 	}
-	before := pod.Status
+	if resources != nil {
+		pod.Spec.Resources = &corev1.ResourceRequirements{}
+	}
 	pod.Status = corev1.PodStatus{
-		InitContainerStatuses: oomKills(before.InitContainerStatuses),
-		ContainerStatuses:     oomKills(before.ContainerStatuses),
+		Phase:                 pod.Status.Phase,
+		QOSClass:              pod.Status.QOSClass,
+		Conditions:            trimConditions(pod.Status.Conditions),
+		InitContainerStatuses: t.trimStatuses(pod.Status.InitContainerStatuses),
+		ContainerStatuses:     t.trimStatuses(pod.Status.ContainerStatuses),
 	}
-	if before.Phase == corev1.PodFailed || before.Phase == corev1.PodSucceeded {
-		pod.Status.Phase = before.Phase
+}
+
+// trimConditions leaves what says whether a pod is ready and how a resize goes.
+func trimConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
+	var kept []corev1.PodCondition
+	for i := range conditions {
+		switch condition := &conditions[i]; condition.Type {
+		case corev1.PodReady, corev1.PodResizePending, corev1.PodResizeInProgress:
+			kept = append(kept, corev1.PodCondition{
+				Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,
+			})
+		}
 	}
+	return kept
 }
 
 func (t *trimmer) trimContainers(containers []corev1.Container) []corev1.Container {
@@ -83,26 +99,32 @@ func (t *trimmer) trimContainers(containers []corev1.Container) []corev1.Contain
 		trimmed[i] = corev1.Container{
 			Name:          containers[i].Name,
 			RestartPolicy: containers[i].RestartPolicy,
-			Resources:     corev1.ResourceRequirements{Requests: t.sized(containers[i].Resources.Requests)},
+			ResizePolicy:  containers[i].ResizePolicy,
+			Resources: corev1.ResourceRequirements{
+				Requests: t.sized(containers[i].Resources.Requests),
+				Limits:   t.sized(containers[i].Resources.Limits),
+			},
 		}
 	}
 	return trimmed
 }
 
-// oomKills returns the statuses of those containers that ran out of memory, and of these no more than that.
-func oomKills(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
-	var killed []corev1.ContainerStatus
+// trimStatuses leaves of containers' statuses what they have been given, and whether they
+// ran out of memory.
+func (t *trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
+	trimmed := make([]corev1.ContainerStatus, len(statuses))
 	for i := range statuses {
+		trimmed[i].Name = statuses[i].Name
+		if has := statuses[i].Resources; has != nil {
+			trimmed[i].Resources = &corev1.ResourceRequirements{Requests: t.sized(has.Requests), Limits: t.sized(has.Limits)}
+		}
 		if end := oomKill(statuses[i]); end != nil {
-			killed = append(killed, corev1.ContainerStatus{
-				Name: statuses[i].Name,
-				LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-					Reason: end.Reason, FinishedAt: end.FinishedAt,
-				}},
-			})
+			trimmed[i].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+				Reason: end.Reason, FinishedAt: end.FinishedAt,
+			}
 		}
 	}
-	return killed
+	return trimmed
 }
 
 // sized returns the amounts of the resources that are sized.

@@ -118,6 +118,8 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 		"upright_checkpoint_writes_total",
 		"upright_map_failures_total",
 		"upright_oom_kills_total",
+		"upright_pod_resizes_total",
+		"upright_rollouts_total",
 		"upright_usage_cycle_duration_seconds",
 		"upright_usage_newest_sample_age_seconds",
 		"upright_usage_read_failures_total",

@@ -2,9 +2,11 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,12 +21,15 @@ import (
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/indexers"
+	"example.com/upright/internal/histories"
+	"example.com/upright/internal/sizing"
 	"example.com/upright/mappers"
 )
 
 // +kubebuilder:rbac:groups=autoscaling.example.com,resources=verticalscalers,verbs=list;watch
 // +kubebuilder:rbac:groups=autoscaling.example.com,resources=verticalscalers/status,verbs=patch
 // +kubebuilder:rbac:groups=core,resources=pods;nodes;limitranges,verbs=list;watch
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=list;watch
 // +kubebuilder:rbac:groups=metrics.k8s.io,resources=pods,verbs=list
 
 // VerticalScalerReconciler finds, for each VerticalScaler, the Deployment that it names, and
@@ -34,6 +39,10 @@ type VerticalScalerReconciler struct {
 	recorder   events.EventRecorder
 	fieldOwner client.FieldOwner
 
+	uncached    client.Client
+	targets     *targetDeployments
+	admission   *admission
+	resizer     *resizer
 	checkpoints *Checkpointer
 	usage       *UsageCollector
 	past        *Backfiller
@@ -43,8 +52,11 @@ type VerticalScalerReconciler struct {
 // pods show, and says in the status what they should request.
 func (r *VerticalScalerReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	scaler := &autoscalingv1beta1.VerticalScaler{}
-	if err := r.Get(ctx, req.NamespacedName, scaler); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	if err := r.Get(ctx, req.NamespacedName, scaler); apierrors.IsNotFound(err) {
+		r.targets.forget(req.NamespacedName)
+		return ctrl.Result{}, nil
+	} else if err != nil {
+		return ctrl.Result{}, err
 	}
 	if !scaler.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
@@ -60,12 +72,43 @@ func (r *VerticalScalerReconciler) Reconcile(ctx context.Context, req ctrl.Reque
 	if err := r.awaitKnowledge(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
-	advice, err := r.learn(ctx, scaler, rival == nil)
+	record := r.usage.record(scaler)
+	advice, err := r.learn(ctx, scaler, record, rival == nil)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	status := scalerStatus(scaler, findings{target, rival, advice, r.usage.unavailability()}, time.Now())
-	return ctrl.Result{}, r.publish(ctx, scaler, status)
+	found := findings{target: target, rival: rival, advice: advice, unavailable: r.usage.unavailability()}
+	if err := r.findSizing(ctx, scaler, &found); err != nil {
+		return ctrl.Result{}, err
+	}
+	status := newStatus(scaler, found)
+	found.resized, err = r.resize(ctx, scaler, &status, record, found)
+	setConditions(scaler, &status, found, time.Now())
+	return ctrl.Result{RequeueAfter: found.resized.retryAfter()}, errors.Join(err, r.publish(ctx, scaler, status))
+}
+
+// resize gives the target's running pods their size, where the scaler may.
+func (r *VerticalScalerReconciler) resize(
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus,
+	record *histories.Record, found findings,
+) (*resizes, error) {
+	if found.deployment == nil || scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeInitial {
+		return newResizes(), nil
+	}
+	now := time.Now()
+	for i := range status.Recommendations {
+		recommended := &status.Recommendations[i]
+		record.Tell(recommended.ContainerName, corev1.ResourceCPU, recommended.Target.Cpu().MilliValue(), now)
+		record.Tell(recommended.ContainerName, corev1.ResourceMemory, recommended.Target.Memory().Value(), now)
+	}
+	resized, err := r.resizer.resize(ctx, scaler, status, record, found.pods)
+	if err != nil || resized.stuck() == 0 || found.policyMissing || scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInPlaceOrRollout ||
+		!equality.Semantic.DeepEqual(scaler.Status.Sizing, status.Sizing) { // New pods would not get it yet.
+		return resized, err
+	}
+	reason, again, err := r.rollOut(ctx, scaler, found.deployment, now)
+	resized.replace(reason, again)
+	return resized, err
 }
 
 // awaitKnowledge waits until a manager that has just become the leader knows what the one
@@ -80,13 +123,12 @@ func (r *VerticalScalerReconciler) awaitKnowledge(ctx context.Context) error {
 // learn learns from the target's pods and returns what is to be said of them. Of several scalers
 // that learn the same, one acts, and counts it in the metrics.
 func (r *VerticalScalerReconciler) learn(
-	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, acts bool,
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, record *histories.Record, acts bool,
 ) (advice, error) {
-	pods, err := podsOf(ctx, r.usage.cache, scaler)
+	pods, err := podsOf(ctx, r.Client, scaler)
 	if err != nil {
 		return advice{}, err
 	}
-	record := r.usage.record(scaler)
 	if !scaler.Spec.Suspend {
 		r.past.request(client.ObjectKeyFromObject(scaler), record)
 	}
@@ -98,6 +140,29 @@ func (r *VerticalScalerReconciler) learn(
 		return advice{}, err
 	}
 	return r.usage.advise(ctx, scaler, record, pods)
+}
+
+// findSizing adds to the findings what sizing the target's pods takes, where that is to be done.
+func (r *VerticalScalerReconciler) findSizing(
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, found *findings,
+) (err error) {
+	if found.target == nil || found.rival != nil || scaler.Spec.Suspend || len(found.recommendations) == 0 ||
+		scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeOff {
+		return nil
+	}
+	if found.policyMissing, err = r.admission.missing(ctx); err != nil {
+		return err
+	}
+	var hpas autoscalingv2.HorizontalPodAutoscalerList
+	if err := r.List(ctx, &hpas, client.InNamespace(scaler.Namespace),
+		client.MatchingFields{indexers.HorizontalPodAutoscalerDeploymentName: scaler.Spec.DeploymentName},
+		client.UnsafeDisableDeepCopy,
+	); err != nil {
+		return fmt.Errorf("list the HorizontalPodAutoscalers of the Deployment: %w", err)
+	}
+	found.horizontal = sizing.Horizontal(hpas.Items)
+	found.deployment, err = r.targets.get(ctx, client.ObjectKeyFromObject(scaler), found.target)
+	return err
 }
 
 // findTarget returns the metadata of the Deployment that the scaler names, nil where there is none.
@@ -189,6 +254,9 @@ func (r *VerticalScalerReconciler) setup(mgr ctrl.Manager, with shared) error {
 			builder.OnlyMetadata).
 		Watches(&autoscalingv1beta1.VerticalScaler{}, mappers.VerticalScalerToSiblings(mgr.GetCache(), with.mapFailures),
 			builder.WithPredicates(claimChanged())).
+		Watches(&autoscalingv2.HorizontalPodAutoscaler{}, mappers.HorizontalPodAutoscalerToVerticalScalers(mgr.GetCache(), with.mapFailures),
+			builder.WithPredicates(horizontalChanged())).
+		Watches(&corev1.LimitRange{}, mappers.LimitRangeToVerticalScalers(mgr.GetCache(), with.mapFailures)).
 		Watches(&corev1.Pod{}, mappers.PodToVerticalScalers(mgr.GetCache(), with.mapFailures),
 			builder.WithPredicates(podOfDeployment())).
 		WatchesRawSource(source.Channel(r.usage.wake, &handler.EnqueueRequestForObject{})).

@@ -144,3 +144,15 @@ func condition(status autoscalingv1beta1.VerticalScalerStatus, conditionType str
 	}
 	return metav1.Condition{}
 }
+
+// scalerStatus returns the status that a scaler gets for findings.
+func scalerStatus(
+	scaler *autoscalingv1beta1.VerticalScaler, found findings, now time.Time,
+) autoscalingv1beta1.VerticalScalerStatus {
+	if found.resized == nil {
+		found.resized = newResizes()
+	}
+	status := newStatus(scaler, found)
+	setConditions(scaler, &status, found, now)
+	return status
+}

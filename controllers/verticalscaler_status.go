@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,30 +23,44 @@ type findings struct {
 	// rival is the older scaler that acts in this one's place, nil where there is none.
 	rival *autoscalingv1beta1.VerticalScaler
 	advice
+	// deployment is the target as a whole, nil where its pods are not to be sized now.
+	deployment *appsv1.Deployment
+	// horizontal are the resources that are left to a HorizontalPodAutoscaler, with its name.
+	horizontal map[corev1.ResourceName]string
+	// policyMissing says that the API server does not size new pods.
+	policyMissing bool
+	// resized says how the running pods follow their size.
+	resized *resizes
 	// unavailable says why usage cannot be read and what to do; empty where it can.
 	unavailable string
 }
 
-// scalerStatus returns a scaler's status.
-func scalerStatus(
-	scaler *autoscalingv1beta1.VerticalScaler, found findings, now time.Time,
-) autoscalingv1beta1.VerticalScalerStatus {
+// newStatus returns a scaler's status with what is recommended and the sizes that follow.
+func newStatus(scaler *autoscalingv1beta1.VerticalScaler, found findings) autoscalingv1beta1.VerticalScalerStatus {
 	status := *scaler.Status.DeepCopy()
 	status.ObservedGeneration = scaler.Generation
 	setRecommendations(scaler, &status, found)
+	setSizing(scaler, &status, found)
+	return status
+}
+
+// setConditions puts the conditions into a scaler's status.
+func setConditions(
+	scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings, now time.Time,
+) {
 	target, conflicted := targetFound(scaler, found.target), conflict(scaler, found.rival)
 	recommended := recommendationReady(scaler, status.Recommendations, found)
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c metav1.Condition) bool {
 		return c.Reason == autoscalingv1beta1.ReasonPending
 	})
 	for _, condition := range []metav1.Condition{
-		target, conflicted, recommended, ready(scaler, target, conflicted, recommended),
+		target, conflicted, recommended, applied(scaler, status.Sizing, found),
+		ready(scaler, target, conflicted, recommended),
 	} {
 		condition.ObservedGeneration = scaler.Generation
 		condition.LastTransitionTime = metav1.NewTime(now)
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	return status
 }
 
 // setRecommendations puts what is recommended into the status, where that says something new.

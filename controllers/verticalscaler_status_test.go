@@ -71,13 +71,15 @@ func TestScalerStatusKeepsWhatOthersWroteWhileTheTargetIsAway(t *testing.T) {
 	scaler.Status.Sizing = []autoscalingv1beta1.ContainerSizing{{ContainerName: "web"}}
 	scaler.Status.Conditions = []metav1.Condition{
 		{Type: "Ready", Status: "Unknown", Reason: "Pending"},
-		{Type: "Applied", Status: isTrue, Reason: "Resized"},
+		{Type: "Other", Status: isTrue, Reason: "Told"},
 	}
 	before := scaler.DeepCopy()
-	status := scalerStatus(scaler, findings{}, time.Now())
+	recommended := advice{recommendations: []autoscalingv1beta1.ContainerRecommendation{{ContainerName: "web"}}}
+	status := scalerStatus(scaler, findings{advice: recommended}, time.Now())
 	assert.Equal(t, before, scaler, "what was read is not changed")
 	assert.Equal(t, before.Status.Sizing, status.Sizing)
-	assertCondition(t, status.Conditions, "Applied", isTrue, "Resized")
+	assertCondition(t, status.Conditions, "Other", isTrue, "Told")
+	assertCondition(t, status.Conditions, "Applied", isFalse, "DeploymentNotFound")
 	assertCondition(t, status.Conditions, "Ready", isFalse, "DeploymentNotFound")
 }
 

@@ -18,7 +18,7 @@ func TestScalerCreatedFirstFindsTheDeploymentWhenItComes(t *testing.T) {
 	status := scalerIs(t, scaler, isFalse, "DeploymentNotFound")
 	assertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
 	assertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
-	assert.Len(t, status.Conditions, 4, "what the default status said is gone")
+	assert.Len(t, status.Conditions, 5, "what the default status said is gone")
 
 	create(t, foreign(namespace, "web"))
 	status = scalerIs(t, scaler, isFalse, "NoPods")

@@ -1,0 +1,107 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=mutatingadmissionpolicies;mutatingadmissionpolicybindings,verbs=list;watch
+
+// admissionPolicy is the name of the policy that sizes new pods, and of its binding, in
+// deploy/admission.
+const admissionPolicy = "upright-sizing"
+
+// admission knows whether the API server sizes new pods.
+type admission struct {
+	cache cache.Cache
+	// unserved says that the API server has no such policies at all.
+	unserved bool
+	changed  chan struct{}
+	wakeAll  func(context.Context) error
+}
+
+// newAdmission returns what watches the policy, and wakes all scalers when it comes or goes.
+func newAdmission(ctx context.Context, mgr ctrl.Manager, wakeAll func(context.Context) error) (*admission, error) {
+	a := &admission{cache: mgr.GetCache(), changed: make(chan struct{}, 1), wakeAll: wakeAll}
+	policies := admissionregistrationv1.SchemeGroupVersion.WithKind("MutatingAdmissionPolicy")
+	if _, err := mgr.GetRESTMapper().RESTMapping(policies.GroupKind(), policies.Version); meta.IsNoMatchError(err) {
+		a.unserved = true
+		return a, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("look up MutatingAdmissionPolicies: %w", err)
+	}
+	for _, obj := range []client.Object{
+		&admissionregistrationv1.MutatingAdmissionPolicy{}, &admissionregistrationv1.MutatingAdmissionPolicyBinding{},
+	} {
+		informer, err := a.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("cache %T: %w", obj, err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(any) { a.tellChanged() },
+			DeleteFunc: func(any) { a.tellChanged() },
+		}); err != nil {
+			return nil, fmt.Errorf("watch %T: %w", obj, err)
+		}
+	}
+	return a, nil
+}
+
+func (a *admission) tellChanged() {
+	select {
+	case a.changed <- struct{}{}:
+	default: // Somebody is about to look anyway.
+	}
+}
+
+// NeedLeaderElection says that only the leader wakes scalers.
+func (*admission) NeedLeaderElection() bool { return true }
+
+// Start wakes all scalers when the policy comes or goes.
+func (a *admission) Start(ctx context.Context) error {
+	was, err := a.missing(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.changed:
+		}
+		is, err := a.missing(ctx)
+		if err == nil && is != was {
+			was = is
+			err = a.wakeAll(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+}
+
+// missing reports whether the API server does not size new pods.
+func (a *admission) missing(ctx context.Context) (bool, error) {
+	if a.unserved {
+		return true, nil
+	}
+	for _, obj := range []client.Object{
+		&admissionregistrationv1.MutatingAdmissionPolicy{}, &admissionregistrationv1.MutatingAdmissionPolicyBinding{},
+	} {
+		err := a.cache.Get(ctx, client.ObjectKey{Name: admissionPolicy}, obj)
+		if client.IgnoreNotFound(err) != nil {
+			return false, fmt.Errorf("get the admission policy: %w", err)
+		}
+		if err != nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}

@@ -1,0 +1,37 @@
+package controllers
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// applyMetrics count what is done to targets.
+type applyMetrics struct {
+	resizes  *prometheus.CounterVec
+	rollouts prometheus.Counter
+}
+
+// newApplyMetrics returns the metrics, registered with registerer.
+func newApplyMetrics(registerer prometheus.Registerer) (*applyMetrics, error) {
+	m := &applyMetrics{
+		resizes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "upright_pod_resizes_total",
+			Help: "Resizes of pods in place that the API server was asked for, by result: accepted or refused.",
+		}, []string{"result"}),
+		rollouts: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "upright_rollouts_total",
+			Help: "Rollouts of Deployments whose pods could not be resized in place.",
+		}),
+	}
+	for _, result := range []string{resizeAccepted, resizeRefused} {
+		m.resizes.WithLabelValues(result)
+	}
+	return m, errors.Join(registerer.Register(m.resizes), registerer.Register(m.rollouts))
+}
+
+// Results of a resize.
+const (
+	resizeAccepted = "accepted"
+	resizeRefused  = "refused"
+)

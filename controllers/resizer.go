@@ -1,0 +1,239 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/histories"
+	"example.com/upright/internal/sizing"
+)
+
+// +kubebuilder:rbac:groups=core,resources=pods/resize,verbs=patch
+
+const (
+	// refusalPause is the time after which a resize that the API server refused is tried again.
+	refusalPause = 5 * time.Minute
+	// defaultMaxRestartingPercent is that of the API.
+	defaultMaxRestartingPercent = 25
+)
+
+// resizer gives running pods the size that their scaler's status says, in place.
+type resizer struct {
+	client.Client
+	fieldOwner client.FieldOwner
+	recorder   events.EventRecorder
+	metrics    *applyMetrics
+
+	mutex   sync.Mutex
+	refused map[types.UID]refusal // By pod.
+}
+
+// refusal is a resize that the API server refused.
+type refusal struct {
+	patch   string
+	message string
+	until   time.Time
+}
+
+// resize resizes those pods of a scaler's target that are due, and says how each of them stands.
+func (r *resizer) resize(
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus,
+	record *histories.Record, pods []corev1.Pod,
+) (*resizes, error) {
+	outcome := newResizes()
+	defer func() { r.tell(scaler, outcome) }()
+	restarts := restartsAllowed(scaler, pods)
+	now := time.Now()
+	for _, pod := range runningPods(pods) {
+		due, waits := duePod(scaler, status, record, pod, pods, now)
+		plan := sizing.PlanResize(pod, due)
+		switch {
+		case plan.Blocked != "":
+			outcome.add(plan.Blocked, pod, "")
+		case len(plan.Containers) > 0 && plan.Restarts && restarts <= 0:
+			outcome.add(autoscalingv1beta1.ReasonRestartsLimited, pod, "")
+		case len(plan.Containers) > 0:
+			if plan.Restarts {
+				restarts--
+			}
+			reason, message, err := r.resizePod(ctx, pod, plan.Containers, now)
+			if err != nil {
+				return outcome, err
+			}
+			outcome.add(reason, pod, message)
+			if reason == autoscalingv1beta1.ReasonResizing {
+				outcome.asked++
+			}
+		default:
+			reason, message := sizing.Resizing(pod)
+			if reason == "" && waits {
+				reason = autoscalingv1beta1.ReasonStabilizing
+			}
+			outcome.add(reason, pod, message)
+		}
+	}
+	return outcome, nil
+}
+
+// resizePod asks the API server to resize a pod, in one write. What it refuses is tried again
+// after a pause, or when something else is asked for.
+func (r *resizer) resizePod(
+	ctx context.Context, pod *corev1.Pod, containers []corev1.Container, now time.Time,
+) (reason, message string, err error) {
+	patch, err := resizePatch(pod, containers)
+	if err != nil {
+		return "", "", err
+	}
+	if before, isRefused := r.refusalOf(pod.UID); isRefused && before.patch == patch && now.Before(before.until) {
+		return autoscalingv1beta1.ReasonResizeRefused, before.message, nil
+	}
+	resized := pod.DeepCopy()
+	err = r.SubResource("resize").Patch(ctx, resized, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), r.fieldOwner)
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", "", nil
+	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
+		log.FromContext(ctx).Info("The API server refuses to resize a pod", "Pod", pod.Name, "reason", err.Error())
+		r.metrics.resizes.WithLabelValues(resizeRefused).Inc()
+		r.refuse(pod.UID, refusal{patch: patch, message: err.Error(), until: now.Add(refusalPause)})
+		return autoscalingv1beta1.ReasonResizeRefused, err.Error(), nil
+	case err != nil:
+		return "", "", fmt.Errorf("resize pod %s: %w", pod.Name, err)
+	}
+	r.metrics.resizes.WithLabelValues(resizeAccepted).Inc()
+	log.FromContext(ctx).Info("Resized a pod", "Pod", pod.Name)
+	return autoscalingv1beta1.ReasonResizing, "", nil
+}
+
+// tell records one event for all the pods that were resized.
+func (r *resizer) tell(scaler *autoscalingv1beta1.VerticalScaler, outcome *resizes) {
+	if outcome.asked > 0 {
+		r.recorder.Eventf(scaler, nil, corev1.EventTypeNormal, "Resized", "Resize",
+			"Resized %d of %d pods of Deployment %q to the size in status.sizing.", outcome.asked, outcome.pods, scaler.Spec.DeploymentName)
+	}
+}
+
+func (r *resizer) refusalOf(pod types.UID) (refusal, bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	before, isRefused := r.refused[pod]
+	return before, isRefused
+}
+
+// refuse takes note of a refusal, and forgets those that are over.
+func (r *resizer) refuse(pod types.UID, refused refusal) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for uid, before := range r.refused {
+		if before.until.Add(refusalPause).Before(refused.until) {
+			delete(r.refused, uid)
+		}
+	}
+	r.refused[pod] = refused
+}
+
+// resizePatch returns the strategic merge patch that gives containers other resources.
+func resizePatch(pod *corev1.Pod, containers []corev1.Container) (string, error) {
+	type container struct {
+		Name      string                      `json:"name"`
+		Resources corev1.ResourceRequirements `json:"resources"`
+	}
+	var patch struct {
+		Spec struct {
+			InitContainers []container `json:"initContainers,omitempty"`
+			Containers     []container `json:"containers,omitempty"`
+		} `json:"spec"`
+	}
+	for _, changed := range containers {
+		item := container{changed.Name, changed.Resources}
+		if slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == changed.Name }) {
+			patch.Spec.InitContainers = append(patch.Spec.InitContainers, item)
+		} else {
+			patch.Spec.Containers = append(patch.Spec.Containers, item)
+		}
+	}
+	encoded, err := json.Marshal(patch)
+	if err != nil {
+		return "", fmt.Errorf("encode the resize of pod %s: %w", pod.Name, err)
+	}
+	return string(encoded), nil
+}
+
+// duePod returns the sizes that a pod should get now, and whether others wait for their time.
+func duePod(
+	scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus,
+	record *histories.Record, pod *corev1.Pod, pods []corev1.Pod, now time.Time,
+) (due []autoscalingv1beta1.ContainerSizing, waits bool) {
+	containers := sizable(pod)
+	for i := range containers {
+		name := containers[i].Name
+		size := slices.IndexFunc(status.Sizing, func(s autoscalingv1beta1.ContainerSizing) bool { return s.ContainerName == name })
+		recommended := slices.IndexFunc(status.Recommendations, func(r autoscalingv1beta1.ContainerRecommendation) bool {
+			return r.ContainerName == name
+		})
+		if size < 0 || recommended < 0 {
+			continue
+		}
+		steady := func(resource corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
+			return record.Steady(name, resource, window, now)
+		}
+		dueNow, waitsToo := sizing.Due(scaler.Spec.Behavior, &containers[i], status.Sizing[size],
+			&status.Recommendations[recommended], steady, wasKilled(pods, name))
+		due = append(due, dueNow)
+		waits = waits || waitsToo
+	}
+	return due, waits
+}
+
+// wasKilled reports whether a container of the name ran out of memory in any of the pods.
+func wasKilled(pods []corev1.Pod, name string) bool {
+	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
+		return slices.ContainsFunc(kills(&pod), func(kill histories.Kill) bool { return kill.Container == name })
+	})
+}
+
+// runningPods returns the pods that run and are to stay, in the order of their names.
+func runningPods(pods []corev1.Pod) []*corev1.Pod {
+	var running []*corev1.Pod
+	for i := range pods {
+		if pods[i].Status.Phase == corev1.PodRunning && pods[i].DeletionTimestamp.IsZero() {
+			running = append(running, &pods[i])
+		}
+	}
+	slices.SortFunc(running, func(a, b *corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
+	return running
+}
+
+// restartsAllowed returns how many more pods may have a container restarted now.
+func restartsAllowed(scaler *autoscalingv1beta1.VerticalScaler, pods []corev1.Pod) int {
+	percent := defaultMaxRestartingPercent
+	if behavior := scaler.Spec.Behavior; behavior != nil && behavior.MaxRestartingPercent > 0 {
+		percent = int(behavior.MaxRestartingPercent)
+	}
+	allowed := max(1, len(pods)*percent/100)
+	for i := range pods {
+		if resizing, _ := sizing.Resizing(&pods[i]); resizing != "" || !isReady(&pods[i]) {
+			allowed--
+		}
+	}
+	return allowed
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	})
+}

@@ -1,0 +1,122 @@
+package controllers
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/sizing"
+)
+
+// setSizing puts into the status what a new pod gets. What is applied stays while the scaler
+// is suspended, or its target away; where nothing is recommended any more, since the scaler
+// names another Deployment now, the pods of that one do not get the size of the one before.
+func setSizing(scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings) {
+	switch {
+	case found.rival != nil || scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeOff:
+		status.Sizing = nil
+	case isPinned(scaler):
+	case len(status.Recommendations) == 0:
+		status.Sizing = nil
+	case found.deployment == nil:
+	default:
+		status.Sizing = sizesOf(scaler, status.Recommendations, found)
+	}
+}
+
+// isPinned reports whether a scaler's sizing is to stay as it is.
+func isPinned(scaler *autoscalingv1beta1.VerticalScaler) bool {
+	return scaler.Annotations[autoscalingv1beta1.AnnotationPin] == "true"
+}
+
+// sizesOf returns the size of each container of the template that has one. A container that
+// is not in the template, since an admission plugin has added it, belongs to somebody else.
+func sizesOf(
+	scaler *autoscalingv1beta1.VerticalScaler, recommended []autoscalingv1beta1.ContainerRecommendation, found findings,
+) []autoscalingv1beta1.ContainerSizing {
+	var sizes []autoscalingv1beta1.ContainerSizing
+	template := sizable(&corev1.Pod{Spec: found.deployment.Spec.Template.Spec})
+	for i := range template {
+		target := maps.Clone(targetOf(recommended, template[i].Name))
+		maps.DeleteFunc(target, func(name corev1.ResourceName, _ resource.Quantity) bool { return found.horizontal[name] != "" })
+		size := sizing.Container(&scaler.Spec, &template[i], target, found.limitRanges)
+		if size.Requests != nil {
+			sizes = append(sizes, size)
+		}
+	}
+	return sizes
+}
+
+// targetOf returns what is recommended for a container.
+func targetOf(recommended []autoscalingv1beta1.ContainerRecommendation, container string) corev1.ResourceList {
+	for i := range recommended {
+		if recommended[i].ContainerName == container {
+			return recommended[i].Target
+		}
+	}
+	return nil
+}
+
+// applied says whether pods get the recommended size, and if not, why.
+func applied(
+	scaler *autoscalingv1beta1.VerticalScaler, sizes []autoscalingv1beta1.ContainerSizing, found findings,
+) metav1.Condition {
+	condition := metav1.Condition{Type: autoscalingv1beta1.ConditionApplied, Status: metav1.ConditionFalse}
+	switch {
+	case found.rival != nil:
+		condition.Reason = autoscalingv1beta1.ReasonConflicted
+		condition.Message = fmt.Sprintf("VerticalScaler %q is older and sizes the pods.", found.rival.Name)
+	case scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeOff:
+		condition.Reason = autoscalingv1beta1.ReasonUpdateModeOff
+		condition.Message = "spec.updateMode is Off: sizes are recommended only."
+	case found.target == nil:
+		condition.Reason = autoscalingv1beta1.ReasonDeploymentNotFound
+		condition.Message = "There are no pods to size: they get the size in status.sizing when the Deployment is created."
+	case scaler.Spec.Suspend:
+		condition.Reason = autoscalingv1beta1.ReasonSuspended
+		condition.Message = "spec.suspend is set: new pods go on getting the size in status.sizing, and running ones keep theirs."
+	case len(sizes) == 0 && len(found.horizontal) > 0:
+		condition.Reason = autoscalingv1beta1.ReasonHPAOnSameResource
+		condition.Message = "Nothing is left to size: " + leftToHPA(found)
+	case len(sizes) == 0:
+		condition.Reason = autoscalingv1beta1.ReasonNothingToApply
+		condition.Message = "No container has a size: nothing is recommended for those that spec.containerPolicies size."
+	case found.policyMissing:
+		condition.Reason = autoscalingv1beta1.ReasonAdmissionPolicyMissing
+		condition.Message = "The API server does not size new pods: install the admission policy (kubectl apply -k deploy/admission), " +
+			"for which it must serve MutatingAdmissionPolicies of admissionregistration.k8s.io/v1, as Kubernetes 1.36 does."
+	case scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeInitial:
+		condition.Status = metav1.ConditionTrue
+		condition.Reason = autoscalingv1beta1.ReasonSizedAtBirth
+		condition.Message = "New pods are born at the size in status.sizing; spec.updateMode Initial leaves running ones alone."
+	default:
+		if condition.Reason, condition.Message = found.resized.first(); condition.Reason == "" {
+			condition.Status = metav1.ConditionTrue
+			condition.Reason = autoscalingv1beta1.ReasonSized
+			condition.Message = "All pods have the recommended size, or one that is close to it."
+		}
+		if isPinned(scaler) {
+			condition.Message += " It is pinned by the annotation " + autoscalingv1beta1.AnnotationPin + "."
+		}
+		if len(found.horizontal) > 0 && condition.Status == metav1.ConditionTrue {
+			condition.Reason = autoscalingv1beta1.ReasonHPAOnSameResource
+			condition.Message += " " + leftToHPA(found)
+		}
+	}
+	return condition
+}
+
+// leftToHPA says which resources are left to which HorizontalPodAutoscalers.
+func leftToHPA(found findings) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(found.horizontal)) {
+		all = append(all, fmt.Sprintf("%s is left to HorizontalPodAutoscaler %q, which scales by its utilization", name, found.horizontal[name]))
+	}
+	return strings.Join(all, ", ") + "."
+}
