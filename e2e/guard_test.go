@@ -18,16 +18,25 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// scalerManager is the field manager of what a VerticalScaler's controller writes, and
+// rolledOut are the only fields of a Deployment that it may own.
+const (
+	scalerManager = "upright-verticalscaler"
+	rolledOut     = `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:kubectl.kubernetes.io/restartedAt":{}}}}}}`
+)
+
 // guard watches every Deployment of the cluster while the tests run, for what must never be:
-// Upright writing to a Deployment that is not its own, or owning one for a VerticalScaler.
+// Upright writing more to a Deployment that is not its own than it takes to roll it out, or
+// owning one for a VerticalScaler.
 type guard struct {
 	mutex    sync.Mutex
 	seen     int
 	breaches map[string]bool
+	owned    map[string]bool // The Deployments that have been Upright's.
 }
 
 func startGuard(ctx context.Context, c client.WithWatch) (*guard, error) {
-	g := &guard{breaches: map[string]bool{}}
+	g := &guard{breaches: map[string]bool{}, owned: map[string]bool{}}
 	informer := toolscache.NewSharedInformer(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list := &appsv1.DeploymentList{}
@@ -58,19 +67,22 @@ func (g *guard) look(obj any) {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	g.seen++
+	if controlledByUpright(deployment) {
+		g.owned[deployment.Namespace+"/"+deployment.Name] = true
+	}
 	if breach := breachIn(deployment); breach != "" {
 		g.breaches[fmt.Sprintf("Deployment %s/%s: %s", deployment.Namespace, deployment.Name, breach)] = true
 	}
 }
 
-// check returns an error that names every breach.
-func (g *guard) check() error {
+// check returns an error that names every breach, and every request that was one.
+func (g *guard) check(requests []request) error {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
 	if g.seen == 0 {
 		return errors.New("the guard saw no Deployment at all")
 	}
-	var all []error
+	all := []error{trespasses(requests, g.owned)}
 	for breach := range g.breaches {
 		all = append(all, errors.New(breach))
 	}
@@ -84,12 +96,13 @@ func breachIn(deployment *appsv1.Deployment) string {
 			return fmt.Sprintf("an owner reference points at VerticalScaler %q", owner.Name)
 		}
 	}
-	if controlledByUpright(deployment) {
-		return ""
-	}
+	isOurs := controlledByUpright(deployment)
 	for _, entry := range deployment.ManagedFields {
-		if strings.HasPrefix(entry.Manager, "upright-") {
-			return fmt.Sprintf("it is not Upright's, and %s owns fields of it: %s", entry.Manager, entry.FieldsV1.GetRawString())
+		fields := entry.FieldsV1.GetRawString()
+		switch {
+		case entry.Manager == scalerManager && fields == rolledOut:
+		case entry.Manager == scalerManager, strings.HasPrefix(entry.Manager, "upright-") && !isOurs:
+			return fmt.Sprintf("%s owns fields of it that are not its own: %s", entry.Manager, fields)
 		}
 	}
 	return ""
@@ -104,20 +117,28 @@ func controlledByUpright(deployment *appsv1.Deployment) bool {
 
 func TestGuardSeesFieldsOfUprightOnAnothersDeployment(t *testing.T) {
 	t.Parallel()
-	written := []metav1.ManagedFieldsEntry{
-		{Manager: "helm", FieldsV1: metav1.NewFieldsV1("{}")},
-		{Manager: "upright-foo", FieldsV1: metav1.NewFieldsV1("{}")},
+	writtenBy := func(manager, fields string) []metav1.ManagedFieldsEntry {
+		return []metav1.ManagedFieldsEntry{
+			{Manager: "helm", FieldsV1: metav1.NewFieldsV1("{}")}, {Manager: manager, FieldsV1: metav1.NewFieldsV1(fields)},
+		}
 	}
-	owned := func(version, kind string) *appsv1.Deployment {
+	owned := func(version, kind string, fields []metav1.ManagedFieldsEntry) *appsv1.Deployment {
 		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{
-			ManagedFields:   written,
+			ManagedFields:   fields,
 			OwnerReferences: []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "x", Controller: new(true)}},
 		}}
 	}
+	unowned := func(fields []metav1.ManagedFieldsEntry) *appsv1.Deployment {
+		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: fields}}
+	}
+	foo, resized := writtenBy("upright-foo", "{}"), writtenBy(scalerManager, `{"f:spec":{"f:replicas":{}}}`)
 
-	assert.Empty(t, breachIn(owned("example.com/v1alpha1", "Foo")))
-	assert.Contains(t, breachIn(owned("elsewhere.com/v1alpha1", "Foo")), "upright-foo owns fields")
-	assert.Contains(t, breachIn(owned("autoscaling.example.com/v1beta1", "VerticalScaler")), "points at VerticalScaler")
-	assert.Contains(t, breachIn(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: written}}), "upright-foo owns fields")
-	assert.Empty(t, breachIn(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{ManagedFields: written[:1]}}))
+	assert.Empty(t, breachIn(owned("example.com/v1alpha1", "Foo", foo)))
+	assert.Contains(t, breachIn(owned("elsewhere.com/v1alpha1", "Foo", foo)), "upright-foo owns fields")
+	assert.Contains(t, breachIn(owned("autoscaling.example.com/v1beta1", "VerticalScaler", nil)), "points at VerticalScaler")
+	assert.Contains(t, breachIn(unowned(foo)), "upright-foo owns fields")
+	assert.Empty(t, breachIn(unowned(foo[:1])))
+	assert.Contains(t, breachIn(unowned(resized)), "upright-verticalscaler owns fields")
+	assert.Contains(t, breachIn(owned("example.com/v1alpha1", "Foo", resized)), "upright-verticalscaler owns fields")
+	assert.Empty(t, breachIn(unowned(writtenBy(scalerManager, rolledOut))))
 }

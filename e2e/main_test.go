@@ -151,9 +151,14 @@ func runTests(ctx context.Context, m *testing.M) error {
 		return errors.New("interrupted: the cluster has been stopped")
 	}
 	// The requests of a manager that has stopped are all in the audit log.
-	failure = errors.Join(failure, env.manager.Stop(ctx), env.guard.check())
+	failure = errors.Join(failure, env.manager.Stop(ctx))
+	requests, err := auditedRequests()
+	if err != nil {
+		return errors.Join(failure, err)
+	}
+	failure = errors.Join(failure, env.guard.check(requests), checkOwners(ctx))
 	whole := failure == nil && flagValue("test.run") == "" && flagValue("test.skip") == ""
-	return errors.Join(failure, checkPermissions(ctx, whole))
+	return errors.Join(failure, checkPermissions(ctx, requests, whole))
 }
 
 // setParallel lets more tests run at a time than there are cores, unless told otherwise.

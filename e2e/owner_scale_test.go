@@ -69,12 +69,12 @@ func TestHorizontalPodAutoscalerScalesAnOwnerByTheUsageOfItsPods(t *testing.T) {
 
 		create(t, hpa)
 
-		require.EventuallyWithT(t, func(c *assert.CollectT) {
+		eventually(t, func(c *assert.CollectT) {
 			refresh(c, hpa)
 			requireHPACondition(c, hpa, autoscalingv2.AbleToScale)
 			requireHPACondition(c, hpa, autoscalingv2.ScalingActive)
 			require.Equal(c, int32(2), hpa.Status.CurrentReplicas)
-		}, 2*soon, often)
+		})
 		becomesReady(t, owner)
 		runsPodsOf(t, deploymentOf(t, namespace, "app"), 2)
 	})

@@ -26,11 +26,7 @@ import (
 
 // checkPermissions returns an error unless the manager was refused nothing and, where the
 // whole suite ran, used everything that its roles allow.
-func checkPermissions(ctx context.Context, whole bool) error {
-	requests, err := auditedRequests()
-	if err != nil {
-		return err
-	}
+func checkPermissions(ctx context.Context, requests []request, whole bool) error {
 	if err := refusals(requests); err != nil || !whole {
 		return err
 	}

@@ -42,10 +42,18 @@ func setContainers(deployment *appsv1.Deployment, containers map[string]consumpt
 	}
 }
 
-// createScaled creates a scaler and then its target, of which no sample is missed.
+// newRecommender returns a scaler that recommends and leaves pods as they are.
+func newRecommender(namespace, name, deployment string) *autoscalingv1beta1.VerticalScaler {
+	scaler := newScaler(namespace, name, deployment)
+	scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeOff
+	return scaler
+}
+
+// createScaled creates a scaler that only recommends and then its target, of which no sample
+// is missed.
 func createScaled(t *testing.T, deployment *appsv1.Deployment) *autoscalingv1beta1.VerticalScaler {
 	t.Helper()
-	scaler := create(t, newScaler(deployment.Namespace, deployment.Name, deployment.Name))
+	scaler := create(t, newRecommender(deployment.Namespace, deployment.Name, deployment.Name))
 	create(t, deployment)
 	return scaler
 }

@@ -64,7 +64,7 @@ func TestRecommendationsOfAPodsContainersAddUpAndSayWhatCappedThem(t *testing.T)
 		{Name: "init", Image: image},
 		{Name: "proxy", Image: image, RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)},
 	}
-	scaler := newScaler(namespace, "web", "web")
+	scaler := newRecommender(namespace, "web", "web")
 	scaler.Spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{{
 		ContainerName: "app", MaxAllowed: &autoscalingv1beta1.ResourceAmounts{Memory: new(resource.MustParse("300Mi"))},
 	}}
@@ -104,7 +104,7 @@ func seesRecommendation(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler)
 	require.Len(t, row, 8)
 	target := scaler.Status.PodTarget
 	assert.Equal(t, []string{
-		scaler.Name, scaler.Spec.DeploymentName, "InPlaceOrRollout", target.Cpu().String(), target.Memory().String(), "True", "Recommended",
+		scaler.Name, scaler.Spec.DeploymentName, "Off", target.Cpu().String(), target.Memory().String(), "True", "Recommended",
 	}, row[:7])
 	assert.Regexp(t, `^([0-9]+[smh])+$`, row[7])
 

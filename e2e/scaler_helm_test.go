@@ -15,24 +15,25 @@ import (
 const chart = "charts/web"
 
 // eachHelm runs a test with each version of Helm, in parallel, in a namespace of its own.
-func eachHelm(t *testing.T, test func(t *testing.T, namespace string, helm func(args ...string))) {
+func eachHelm(t *testing.T, test func(t *testing.T, namespace string, helm func(args ...string) string)) {
 	t.Parallel()
 	for _, version := range []int{4, 3} {
 		t.Run(fmt.Sprintf("Helm %d", version), func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
-			test(t, namespace, func(args ...string) {
+			test(t, namespace, func(args ...string) string {
 				t.Helper()
-				_, err := env.Helm(t.Context(), version, append(args, "--namespace", namespace)...)
+				out, err := env.Helm(t.Context(), version, append(args, "--namespace", namespace)...)
 				require.NoError(t, err)
+				return out
 			})
 		})
 	}
 }
 
 func TestDeletedScalerLeavesAHelmReleaseExactlyAsItWas(t *testing.T) {
-	eachHelm(t, func(t *testing.T, namespace string, helm func(args ...string)) {
-		scaler := newScaler(namespace, "web", "web")
+	eachHelm(t, func(t *testing.T, namespace string, helm func(args ...string) string) {
+		scaler := newRecommender(namespace, "web", "web")
 		helm("install", "web", chart)
 		create(t, scaler)
 		findsTarget(t, scaler)
@@ -52,7 +53,7 @@ func TestDeletedScalerLeavesAHelmReleaseExactlyAsItWas(t *testing.T) {
 			})
 
 			assert.Equal(t, before, workloads(t, namespace), "each with its UID and its resource version")
-			scaler = newScaler(namespace, "web", "web")
+			scaler = newRecommender(namespace, "web", "web")
 			create(t, scaler)
 			findsTarget(t, scaler)
 		}
@@ -65,7 +66,7 @@ func TestDeletedScalerLeavesAHelmReleaseExactlyAsItWas(t *testing.T) {
 }
 
 func TestScalerFollowsAHelmReleaseThroughUpgradeUninstallAndReinstall(t *testing.T) {
-	eachHelm(t, func(t *testing.T, namespace string, helm func(args ...string)) {
+	eachHelm(t, func(t *testing.T, namespace string, helm func(args ...string) string) {
 		scaler := create(t, newScaler(namespace, "web", "web"))
 		missesTarget(t, scaler)
 

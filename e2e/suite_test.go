@@ -21,7 +21,7 @@ import (
 // What is waited for happens soon, on a machine that has other work too; it is looked for
 // often. The garbage collector takes up to half a minute to hear of a kind that is new.
 const (
-	soon  = time.Minute
+	soon  = 2 * time.Minute
 	often = 50 * time.Millisecond
 )
 

@@ -1,0 +1,131 @@
+package e2e_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+// ofScaler reports whether a VerticalScaler's controller made the request.
+func (r *request) ofScaler() bool {
+	return strings.Contains(r.RequestURI, "fieldManager="+scalerManager)
+}
+
+// trespasses returns an error for each request by which the manager created or deleted a
+// Deployment that is not its own, or wrote for a VerticalScaler in a namespace that has none.
+// Owned are the Deployments that have been Upright's.
+func trespasses(requests []request, owned map[string]bool) error {
+	scaled := map[string]bool{}
+	for i := range requests {
+		if requests[i].ofScaler() && requests[i].ObjectRef.Resource == "verticalscalers" {
+			scaled[requests[i].ObjectRef.Namespace] = true
+		}
+	}
+	var all []error
+	for i := range requests {
+		r := &requests[i]
+		isDeployment := r.ObjectRef.Resource == "deployments"
+		var what string
+		switch {
+		case r.ResponseStatus.Code >= 300:
+		case isDeployment && r.Verb == "delete" && !owned[r.ObjectRef.Namespace+"/"+r.ObjectRef.Name]:
+			what = "deleted a Deployment that was never its own"
+		case isDeployment && r.ofScaler() && r.ResponseStatus.Code == 201:
+			what = "created a Deployment for a VerticalScaler"
+		case r.ofScaler() && !scaled[r.ObjectRef.Namespace]:
+			what = "wrote for a VerticalScaler in another namespace"
+		}
+		if what != "" {
+			all = append(all, fmt.Errorf("the manager %s: %s %s", what, r.Verb, r.RequestURI))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// checkOwners returns an error for each object that the tests have left and of which a
+// VerticalScaler is an owner, but for what it has learned: nothing else goes with it.
+func checkOwners(ctx context.Context) error {
+	server, err := discovery.NewDiscoveryClientForConfig(env.config)
+	if err != nil {
+		return fmt.Errorf("create a client: %w", err)
+	}
+	served, err := server.ServerPreferredResources()
+	if err != nil {
+		return fmt.Errorf("list what the API server serves: %w", err)
+	}
+	var all []error
+	for _, list := range served {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			return err
+		}
+		for i := range list.APIResources {
+			if slices.Contains(list.APIResources[i].Verbs, "list") && version.Group != "metrics.k8s.io" {
+				all = append(all, ownedByScaler(ctx, version.WithKind(list.APIResources[i].Kind)))
+			}
+		}
+	}
+	return errors.Join(all...)
+}
+
+// ownedByScaler returns an error for each object of a kind that a VerticalScaler owns.
+func ownedByScaler(ctx context.Context, kind schema.GroupVersionKind) error {
+	if kind.Kind == "VerticalScalerCheckpoint" {
+		return nil
+	}
+	var objects metav1.PartialObjectMetadataList
+	objects.SetGroupVersionKind(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	if err := env.client.List(ctx, &objects); apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("list each %s: %w", kind.Kind, err)
+	}
+	var all []error
+	for i := range objects.Items {
+		for _, owner := range objects.Items[i].OwnerReferences {
+			if owner.Kind == "VerticalScaler" {
+				all = append(all, fmt.Errorf("%s %s/%s: an owner reference points at VerticalScaler %q",
+					kind.Kind, objects.Items[i].Namespace, objects.Items[i].Name, owner.Name))
+			}
+		}
+	}
+	return errors.Join(all...)
+}
+
+func TestGuardSeesRequestsThatTrespass(t *testing.T) {
+	t.Parallel()
+	of := func(verb, resource, namespace string, code int, query string) request {
+		r := request{Verb: verb, RequestURI: "/" + resource + "?" + query}
+		r.ObjectRef.Resource, r.ObjectRef.Namespace, r.ObjectRef.Name = resource, namespace, "x"
+		r.ResponseStatus.Code = code
+		return r
+	}
+	const asScaler = "fieldManager=" + scalerManager
+	status := of("patch", "verticalscalers", "ours", 200, asScaler)
+	owned := map[string]bool{"ours/x": true}
+
+	require.NoError(t, trespasses([]request{
+		status,
+		of("patch", "deployments", "ours", 200, asScaler),
+		of("patch", "pods", "ours", 200, asScaler),
+		of("patch", "deployments", "theirs", 201, "fieldManager=upright-foo"),
+		of("delete", "deployments", "ours", 200, ""),
+		of("delete", "deployments", "theirs", 404, ""),
+	}, owned))
+	for what, trespass := range map[string]request{
+		"deleted a Deployment that was never its own":     of("delete", "deployments", "theirs", 200, ""),
+		"created a Deployment for a VerticalScaler":       of("patch", "deployments", "ours", 201, asScaler),
+		"wrote for a VerticalScaler in another namespace": of("patch", "pods", "theirs", 200, asScaler),
+	} {
+		require.ErrorContains(t, trespasses([]request{status, trespass}, owned), what)
+	}
+}
