@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -95,12 +96,10 @@ func (a *admission) missing(ctx context.Context) (bool, error) {
 	for _, obj := range []client.Object{
 		&admissionregistrationv1.MutatingAdmissionPolicy{}, &admissionregistrationv1.MutatingAdmissionPolicyBinding{},
 	} {
-		err := a.cache.Get(ctx, client.ObjectKey{Name: admissionPolicy}, obj)
-		if client.IgnoreNotFound(err) != nil {
-			return false, fmt.Errorf("get the admission policy: %w", err)
-		}
-		if err != nil {
+		if err := a.cache.Get(ctx, client.ObjectKey{Name: admissionPolicy}, obj); apierrors.IsNotFound(err) {
 			return true, nil
+		} else if err != nil {
+			return false, fmt.Errorf("get the admission policy: %w", err)
 		}
 	}
 	return false, nil

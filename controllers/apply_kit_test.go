@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -175,7 +176,7 @@ func runs(t *testing.T, pod *corev1.Pod, conditions ...corev1.PodCondition) {
 	t.Helper()
 	refresh(t, pod)
 	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = append(conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	pod.Status.Conditions = append(slices.Clone(conditions), corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 	pod.Status.ContainerStatuses = nil
 	for _, container := range pod.Spec.Containers {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{

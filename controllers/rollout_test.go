@@ -58,7 +58,7 @@ func TestARolloutSetsOneAnnotationAndOwnsNothingElse(t *testing.T) {
 			owned++
 			assert.Equal(t, "upright-verticalscaler", fields.Manager)
 			assert.Equal(t, metav1.ManagedFieldsOperationApply, fields.Operation)
-			assert.JSONEq(t, `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:`+restartedAt+`":{}}}}}}`, string(fields.FieldsV1.Raw))
+			assert.JSONEq(t, `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:`+restartedAt+`":{}}}}}}`, fields.FieldsV1.GetRawString())
 		}
 	}
 	assert.Equal(t, 1, owned)

@@ -120,9 +120,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, options Options, source usageS
 func newVerticalScalerReconciler(
 	ctx context.Context, mgr ctrl.Manager, options Options, source usageSource, name string,
 ) (*VerticalScalerReconciler, error) {
-	// Nodes are read without being watched.
-	if _, err := mgr.GetCache().GetInformer(ctx, &corev1.Node{}, cache.BlockUntilSynced(false)); err != nil {
-		return nil, fmt.Errorf("cache nodes: %w", err)
+	// The first reading of usage, which may come before any controller has started, takes these.
+	for _, kind := range []client.Object{&corev1.Node{}, &corev1.LimitRange{}} {
+		if _, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {
+			return nil, fmt.Errorf("cache %T: %w", kind, err)
+		}
 	}
 	metrics, err := newUsageMetrics(options.Metrics)
 	if err != nil {

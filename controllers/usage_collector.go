@@ -190,13 +190,14 @@ func (c *UsageCollector) learn(ctx context.Context, samples []usage.Sample) erro
 	c.forgetOthers(known, scalers)
 	read := newReadSamples(samples)
 	var news []*autoscalingv1beta1.VerticalScaler
+	var errs []error // Of one scaler, which does not cost the others their samples.
 	for i := range scalers {
 		if scalers[i].Spec.Suspend || !scalers[i].DeletionTimestamp.IsZero() {
 			continue
 		}
 		isNews, err := c.learnFor(ctx, &scalers[i], read)
 		if err != nil {
-			return fmt.Errorf("learn for VerticalScaler %s/%s: %w", scalers[i].Namespace, scalers[i].Name, err)
+			errs = append(errs, fmt.Errorf("learn for VerticalScaler %s/%s: %w", scalers[i].Namespace, scalers[i].Name, err))
 		}
 		if isNews {
 			news = append(news, &scalers[i])
@@ -205,10 +206,10 @@ func (c *UsageCollector) learn(ctx context.Context, samples []usage.Sample) erro
 	c.metrics.countFates(read)
 	for _, scaler := range news {
 		if err := c.wakeOne(ctx, scaler); err != nil {
-			return err
+			return errors.Join(append(errs, err)...)
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // forgetOthers drops what was learned for scalers that are no more.

@@ -67,12 +67,12 @@ func (r *Record) Steady(
 	defer r.mutex.Unlock()
 	targets := r.targets[sized{container, resource}]
 	since := now.Add(-window).Unix()
-	for i := len(targets) - 1; i >= 0; i-- {
+	for i, target := range slices.Backward(targets) {
 		if i == len(targets)-1 {
-			least, most = targets[i].amount, targets[i].amount
+			least, most = target.amount, target.amount
 		}
-		least, most = min(least, targets[i].amount), max(most, targets[i].amount)
-		if targets[i].at <= since {
+		least, most = min(least, target.amount), max(most, target.amount)
+		if target.at <= since {
 			return least, most, true
 		}
 	}

@@ -73,8 +73,9 @@ func begin(requests corev1.ResourceList) *life {
 	}
 }
 
-// The usage of both resources walks at random within 8 % around a level.
-func TestANoisyFirstDayResizesAPodThreeTimesAtMostAndTheNextOneNever(t *testing.T) {
+// The usage of both resources walks at random within 8 % around a level. Each of them gets its
+// size once, by the little that is known in the first hours, and may be corrected once.
+func TestANoisyFirstDayResizesAPodFourTimesAtMostAndTheNextOneNever(t *testing.T) {
 	t.Parallel()
 	for name, requests := range map[string]corev1.ResourceList{
 		"that has too little": list("100m", "300Mi"), "that has about enough": list("600m", "1200Mi"), "that has too much": list("4", "8Gi"),
@@ -92,7 +93,7 @@ func TestANoisyFirstDayResizesAPodThreeTimesAtMostAndTheNextOneNever(t *testing.
 						firstDay = l.resizes
 					}
 				}
-				assert.LessOrEqual(t, firstDay, 3, "on the first day")
+				assert.LessOrEqual(t, firstDay, 4, "on the first day")
 				assert.Equal(t, firstDay, l.resizes, "on the second")
 			}
 		})
