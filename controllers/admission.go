@@ -67,10 +67,7 @@ func (*admission) NeedLeaderElection() bool { return true }
 
 // Start wakes all scalers when the policy comes or goes.
 func (a *admission) Start(ctx context.Context) error {
-	was, err := a.missing(ctx)
-	if err != nil {
-		return err
-	}
+	var was *bool // Nil until all have been woken once: some may have looked before this began.
 	for {
 		select {
 		case <-ctx.Done():
@@ -78,8 +75,8 @@ func (a *admission) Start(ctx context.Context) error {
 		case <-a.changed:
 		}
 		is, err := a.missing(ctx)
-		if err == nil && is != was {
-			was = is
+		if err == nil && (was == nil || is != *was) {
+			was = &is
 			err = a.wakeAll(ctx)
 		}
 		if err != nil && ctx.Err() == nil {

@@ -181,6 +181,7 @@ func runs(t *testing.T, pod *corev1.Pod, conditions ...corev1.PodCondition) {
 	for _, container := range pod.Spec.Containers {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
 			Name: container.Name, Ready: true, Resources: container.Resources.DeepCopy(),
+			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 		})
 	}
 	require.NoError(t, env.Client.Status().Update(t.Context(), pod))

@@ -10,6 +10,7 @@ import (
 type applyMetrics struct {
 	resizes  *prometheus.CounterVec
 	rollouts prometheus.Counter
+	refusals *prometheus.CounterVec
 }
 
 // newApplyMetrics returns the metrics, registered with registerer.
@@ -23,11 +24,18 @@ func newApplyMetrics(registerer prometheus.Registerer) (*applyMetrics, error) {
 			Name: "upright_rollouts_total",
 			Help: "Rollouts of Deployments whose pods could not be resized in place.",
 		}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "upright_refusals_total",
+			Help: "Times that pods of a VerticalScaler could not get their size, by the reason in its condition Applied.",
+		}, []string{"reason"}),
+	}
+	for _, reason := range refusals {
+		m.refusals.WithLabelValues(reason)
 	}
 	for _, result := range []string{resizeAccepted, resizeRefused} {
 		m.resizes.WithLabelValues(result)
 	}
-	return m, errors.Join(registerer.Register(m.resizes), registerer.Register(m.rollouts))
+	return m, errors.Join(registerer.Register(m.resizes), registerer.Register(m.rollouts), registerer.Register(m.refusals))
 }
 
 // Results of a resize.

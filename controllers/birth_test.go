@@ -87,24 +87,26 @@ func TestAPodWhoseLimitIsBelowItsSizeIsBornAsItIs(t *testing.T) {
 	assertSame(t, large, pod.Spec.Containers[1].Resources.Requests)
 }
 
-func TestSuspendedScalersGoOnSizingNewPodsAndThoseThatAreOffDoNot(t *testing.T) {
+func TestAScalerThatIsOffSuspendedOrRenamedSizesNoNewPodAlsoWhileNoManagerRuns(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, initially).open(t)
 	s.sizing(t, size("web", large, nil))
-	pod := s.newcomer(sells("web", small, nil))
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = true })
-	s.applied(t, isFalse, "Suspended")
+	s.manager.stop()
+	pod, other := s.newcomer(sells("web", small, nil)), s.newcomer(sells("web", small, nil))
+	other.GenerateName, other.OwnerReferences[0].Name = "other-", "other-"+templateHash
 	s.born(t, pod, large, nil)
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
-		spec.Suspend, spec.UpdateMode = false, autoscalingv1beta1.UpdateModeOff
-	})
-	s.born(t, pod, small, nil)
-	s.asks(t, initialMode)
-	s.born(t, pod, large, nil)
+	for _, change := range []func(*autoscalingv1beta1.VerticalScalerSpec){
+		func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = true },
+		func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.UpdateMode = autoscalingv1beta1.UpdateModeOff },
+		func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.DeploymentName = "other" },
+	} {
+		before := s.scaler.Spec.DeepCopy()
+		s.asks(t, change)
+		s.born(t, pod, small, nil)
+		s.born(t, other, small, nil)
+		s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { *spec = *before })
+		s.born(t, pod, large, nil)
+	}
 	remove(t, s.scaler)
 	s.born(t, pod, small, nil)
-}
-
-func initialMode(spec *autoscalingv1beta1.VerticalScalerSpec) {
-	spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
 }

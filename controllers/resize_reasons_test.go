@@ -58,6 +58,8 @@ func TestPodsThatCannotBeResizedAreLeftAloneAndAppliedSaysWhy(t *testing.T) {
 			s.open(t)
 			assert.Contains(t, s.applied(t, isFalse, test.reason), "2 of 2 pods")
 			s.asksNoMoreThan(t, 0)
+			assert.Equal(t, 1, told(t, s.scaler)[test.reason])
+			assert.InDelta(t, 1, value(t, s.manager, "upright_refusals_total", test.reason), 0)
 		})
 	}
 }

@@ -112,6 +112,21 @@ func TestAnOOMKillRaisesTheMemoryOfRunningPodsAtOnce(t *testing.T) {
 	assertSame(t, small.Cpu(), pod.Spec.Containers[0].Resources.Requests.Cpu())
 }
 
+func TestAnOOMKillOfHoursAgoIsNoReasonToHurry(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
+		s.scaler.Spec.Behavior, s.scaler.Spec.ContainerPolicies = nil, nil
+	}).open(t)
+	s.applied(t, isFalse, "Stabilizing")
+	pod := s.pods[0]
+	killed(t, pod, "web", -int(2*time.Hour/time.Second))
+	pod.Status.ContainerStatuses[0].Resources = pod.Spec.Containers[0].Resources.DeepCopy()
+	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
+	s.asksNoMoreThan(t, 0)
+	s.applied(t, isFalse, "Stabilizing")
+	assert.InDelta(t, 1, value(t, s.manager, "upright_oom_kills_total"), 0)
+}
+
 func TestContainersThatARestartResizesAreRestartedFewAtATime(t *testing.T) {
 	t.Parallel()
 	web := sells("web", small, nil)

@@ -26,6 +26,8 @@ import (
 const (
 	// refusalPause is the time after which a resize that the API server refused is tried again.
 	refusalPause = 5 * time.Minute
+	// killCounts is for how long memory is raised at once after an OOM kill.
+	killCounts = time.Hour
 	// defaultMaxRestartingPercent is that of the API.
 	defaultMaxRestartingPercent = 25
 )
@@ -191,17 +193,20 @@ func duePod(
 			return record.Steady(name, resource, window, now)
 		}
 		dueNow, waitsToo := sizing.Due(scaler.Spec.Behavior, &containers[i], status.Sizing[size],
-			&status.Recommendations[recommended], steady, wasKilled(pods, name))
+			&status.Recommendations[recommended], steady, wasKilled(pods, name, now))
 		due = append(due, dueNow)
 		waits = waits || waitsToo
 	}
 	return due, waits
 }
 
-// wasKilled reports whether a container of the name ran out of memory in any of the pods.
-func wasKilled(pods []corev1.Pod, name string) bool {
+// wasKilled reports whether a container of the name ran out of memory in any of the pods, and
+// not long ago: a pod goes on showing its last kill.
+func wasKilled(pods []corev1.Pod, name string, now time.Time) bool {
 	return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
-		return slices.ContainsFunc(kills(&pod), func(kill histories.Kill) bool { return kill.Container == name })
+		return slices.ContainsFunc(kills(&pod), func(kill histories.Kill) bool {
+			return kill.Container == name && now.Sub(kill.FinishedAt) < killCounts
+		})
 	})
 }
 

@@ -17,25 +17,20 @@ import (
 	"example.com/upright/internal/sizing"
 )
 
-// restartedAt is the annotation by which kubectl rollout restart has a Deployment replace its
-// pods. Of a Deployment that is not ours it is all that is ever written.
-const restartedAt = "kubectl.kubernetes.io/restartedAt"
-
-// rollOut has a Deployment replace its pods, where it can be now. It returns the reason of
+// rollOut has a Deployment replace its pods, where it can be now, as kubectl rollout restart
+// does: the annotation is all that is ever written of a Deployment that is not ours. It returns the reason of
 // the condition Applied for the pods that wait for it, and the time after which to look again.
 func (r *VerticalScalerReconciler) rollOut(
 	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, d *appsv1.Deployment, now time.Time,
 ) (reason string, again time.Duration, err error) {
-	// A time that is none is no rollout of before.
-	since, _ := time.Parse(time.RFC3339, d.Spec.Template.Annotations[restartedAt])
-	if reason, again = sizing.RolloutHeld(d, scaler.Spec.Behavior, since, now); reason != "" {
+	if reason, again = sizing.RolloutHeld(d, scaler.Spec.Behavior, now); reason != "" {
 		return reason, again, nil
 	}
 	configuration := appsv1ac.Deployment(d.Name, d.Namespace).
 		WithUID(d.UID). // Another Deployment of the name is not meant.
 		WithResourceVersion(d.ResourceVersion).
 		WithSpec(appsv1ac.DeploymentSpec().WithTemplate(corev1ac.PodTemplateSpec().
-			WithAnnotations(map[string]string{restartedAt: now.UTC().Format(time.RFC3339)})))
+			WithAnnotations(map[string]string{sizing.AnnotationRestartedAt: now.UTC().Format(time.RFC3339)})))
 	err = r.uncached.Apply(ctx, configuration, r.fieldOwner, client.ForceOwnership)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		// It has changed meanwhile, which is about to be seen.

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/sizing"
 )
 
 // newStuckShop returns a shop whose pods have neither requests nor limits, and so cannot be
@@ -28,7 +29,7 @@ func (s *shop) rolledOut(t *testing.T) *appsv1.Deployment {
 	t.Helper()
 	d := deployment(t, s.namespace, "web")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.NotEmpty(c, refresh(c, d).Spec.Template.Annotations[restartedAt])
+		assert.NotEmpty(c, refresh(c, d).Spec.Template.Annotations[sizing.AnnotationRestartedAt])
 	}, soon, often)
 	return d
 }
@@ -47,7 +48,7 @@ func TestARolloutSetsOneAnnotationAndOwnsNothingElse(t *testing.T) {
 	before := deployment(t, s.namespace, "web")
 	s.open(t)
 	d := s.rolledOut(t)
-	at, err := time.Parse(time.RFC3339, d.Spec.Template.Annotations[restartedAt])
+	at, err := time.Parse(time.RFC3339, d.Spec.Template.Annotations[sizing.AnnotationRestartedAt])
 	require.NoError(t, err)
 	assert.WithinDuration(t, time.Now(), at, time.Minute)
 	s.applied(t, isFalse, "RolloutInProgress")
@@ -58,7 +59,7 @@ func TestARolloutSetsOneAnnotationAndOwnsNothingElse(t *testing.T) {
 			owned++
 			assert.Equal(t, "upright-verticalscaler", fields.Manager)
 			assert.Equal(t, metav1.ManagedFieldsOperationApply, fields.Operation)
-			assert.JSONEq(t, `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:`+restartedAt+`":{}}}}}}`, fields.FieldsV1.GetRawString())
+			assert.JSONEq(t, `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:`+sizing.AnnotationRestartedAt+`":{}}}}}}`, fields.FieldsV1.GetRawString())
 		}
 	}
 	assert.Equal(t, 1, owned)
@@ -122,7 +123,7 @@ func TestARolloutIsHeldBackAndAppliedSaysWhy(t *testing.T) {
 				spec.Behavior.Rollout.CooldownSeconds = new(int32(3600))
 			},
 			deployment: func(d *appsv1.Deployment) {
-				d.Spec.Template.Annotations = map[string]string{restartedAt: time.Now().Add(-time.Minute).Format(time.RFC3339)}
+				d.Spec.Template.Annotations = map[string]string{sizing.AnnotationRestartedAt: time.Now().Add(-time.Minute).Format(time.RFC3339)}
 			},
 		},
 		"RolloutInProgress": {
@@ -164,9 +165,9 @@ func TestARolloutIsHeldBackAndAppliedSaysWhy(t *testing.T) {
 			assert.Contains(t, s.applied(t, isFalse, reason), "1 of 1 pods")
 			s.neverRollsOut(t)
 			if test.release != nil {
-				before := d.Spec.Template.Annotations[restartedAt]
+				before := d.Spec.Template.Annotations[sizing.AnnotationRestartedAt]
 				test.release(t, s)
-				assert.NotEqual(t, before, s.rolledOut(t).Spec.Template.Annotations[restartedAt])
+				assert.NotEqual(t, before, s.rolledOut(t).Spec.Template.Annotations[sizing.AnnotationRestartedAt])
 			}
 		})
 	}

@@ -85,7 +85,7 @@ func TestALimitRangeBoundsTheSizeAndItsGoingIsSeenAtOnce(t *testing.T) {
 	s.sizing(t, size("web", large, amounts("1", "2Gi")))
 }
 
-func TestSizingIsEmptyWhereNothingMayBeAppliedAndStaysWhileSuspended(t *testing.T) {
+func TestSizingIsEmptyWhereNothingMayBeApplied(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
 		s.scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
@@ -96,7 +96,8 @@ func TestSizingIsEmptyWhereNothingMayBeAppliedAndStaysWhileSuspended(t *testing.
 		spec.Suspend, spec.ContainerPolicies = true, always(huge)
 	})
 	s.applied(t, isFalse, "Suspended")
-	s.sizing(t, size("web", large, nil))
+	s.sizing(t)
+	assertSame(t, large, s.scaler.Status.PodTarget)
 	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 		spec.Suspend, spec.UpdateMode = false, autoscalingv1beta1.UpdateModeOff
 	})

@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"example.com/upright/internal/sizing"
 )
 
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get
@@ -56,6 +58,15 @@ func (t *targetDeployments) forget(scaler types.NamespacedName) {
 	delete(t.known, scaler)
 }
 
+// only returns the annotation of a name, nil where it is not among the annotations.
+func only(annotations map[string]string, name string) map[string]string {
+	value, isSet := annotations[name]
+	if !isSet {
+		return nil
+	}
+	return map[string]string{name: value}
+}
+
 // trimDeployment returns what is read of a target.
 func (t *targetDeployments) trimDeployment(d *appsv1.Deployment) *appsv1.Deployment {
 	trimmed := &appsv1.Deployment{
@@ -66,9 +77,8 @@ func (t *targetDeployments) trimDeployment(d *appsv1.Deployment) *appsv1.Deploym
 		Status: d.Status,
 	}
 	template := &d.Spec.Template
-	if at, isSet := template.Annotations[restartedAt]; isSet {
-		trimmed.Spec.Template.Annotations = map[string]string{restartedAt: at}
-	}
+	trimmed.Annotations = only(d.Annotations, sizing.AnnotationRevision)
+	trimmed.Spec.Template.Annotations = only(template.Annotations, sizing.AnnotationRestartedAt)
 	trimmed.Spec.Template.Spec.InitContainers = t.trimmer.trimContainers(template.Spec.InitContainers)
 	trimmed.Spec.Template.Spec.Containers = t.trimmer.trimContainers(template.Spec.Containers)
 	return trimmed

@@ -109,12 +109,15 @@ func (t *trimmer) trimContainers(containers []corev1.Container) []corev1.Contain
 	return trimmed
 }
 
-// trimStatuses leaves of containers' statuses what they have been given, and whether they
-// ran out of memory.
+// trimStatuses leaves of containers' statuses whether they run, what they have been given, and
+// whether they ran out of memory.
 func (t *trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	trimmed := make([]corev1.ContainerStatus, len(statuses))
 	for i := range statuses {
 		trimmed[i].Name = statuses[i].Name
+		if statuses[i].State.Running != nil {
+			trimmed[i].State.Running = &corev1.ContainerStateRunning{}
+		}
 		if has := statuses[i].Resources; has != nil {
 			trimmed[i].Resources = &corev1.ResourceRequirements{Requests: t.sized(has.Requests), Limits: t.sized(has.Limits)}
 		}

@@ -119,6 +119,7 @@ func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 		"upright_map_failures_total",
 		"upright_oom_kills_total",
 		"upright_pod_resizes_total",
+		"upright_refusals_total",
 		"upright_rollouts_total",
 		"upright_usage_cycle_duration_seconds",
 		"upright_usage_newest_sample_age_seconds",

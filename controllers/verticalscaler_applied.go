@@ -14,12 +14,10 @@ import (
 	"example.com/upright/internal/sizing"
 )
 
-// setSizing puts into the status what a new pod gets. What is applied stays while the scaler
-// is suspended, or its target away; where nothing is recommended any more, since the scaler
-// names another Deployment now, the pods of that one do not get the size of the one before.
+// setSizing puts into the status what a new pod gets. It stays while the target is away.
 func setSizing(scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings) {
 	switch {
-	case found.rival != nil || scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeOff:
+	case found.rival != nil || scaler.Spec.Suspend || scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeOff:
 		status.Sizing = nil
 	case isPinned(scaler):
 	case len(status.Recommendations) == 0:
@@ -80,7 +78,7 @@ func applied(
 		condition.Message = "There are no pods to size: they get the size in status.sizing when the Deployment is created."
 	case scaler.Spec.Suspend:
 		condition.Reason = autoscalingv1beta1.ReasonSuspended
-		condition.Message = "spec.suspend is set: new pods go on getting the size in status.sizing, and running ones keep theirs."
+		condition.Message = "spec.suspend is set: new pods are born as the Deployment says, and running ones keep their size."
 	case len(sizes) == 0 && len(found.horizontal) > 0:
 		condition.Reason = autoscalingv1beta1.ReasonHPAOnSameResource
 		condition.Message = "Nothing is left to size: " + leftToHPA(found)

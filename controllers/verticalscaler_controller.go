@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -82,6 +81,7 @@ func (r *VerticalScalerReconciler) Reconcile(ctx context.Context, req ctrl.Reque
 		return ctrl.Result{}, err
 	}
 	status := newStatus(scaler, found)
+	remember(record, status.Recommendations, time.Now())
 	found.resized, err = r.resize(ctx, scaler, &status, record, found)
 	setConditions(scaler, &status, found, time.Now())
 	return ctrl.Result{RequeueAfter: found.resized.retryAfter()}, errors.Join(err, r.publish(ctx, scaler, status))
@@ -95,20 +95,24 @@ func (r *VerticalScalerReconciler) resize(
 	if found.deployment == nil || scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeInitial {
 		return newResizes(), nil
 	}
-	now := time.Now()
-	for i := range status.Recommendations {
-		recommended := &status.Recommendations[i]
-		record.Tell(recommended.ContainerName, corev1.ResourceCPU, recommended.Target.Cpu().MilliValue(), now)
-		record.Tell(recommended.ContainerName, corev1.ResourceMemory, recommended.Target.Memory().Value(), now)
-	}
 	resized, err := r.resizer.resize(ctx, scaler, status, record, found.pods)
 	if err != nil || resized.stuck() == 0 || found.policyMissing || scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInPlaceOrRollout ||
-		!equality.Semantic.DeepEqual(scaler.Status.Sizing, status.Sizing) { // New pods would not get it yet.
+		!equality.Semantic.DeepEqual(scaler.Status.Sizing, status.Sizing) || // New pods would not get it yet.
+		scaler.Status.DeploymentName != status.DeploymentName {
 		return resized, err
 	}
-	reason, again, err := r.rollOut(ctx, scaler, found.deployment, now)
+	reason, again, err := r.rollOut(ctx, scaler, found.deployment, time.Now())
 	resized.replace(reason, again)
 	return resized, err
+}
+
+// remember has a record know the targets, by which it can tell for how long pods have been off.
+func remember(record *histories.Record, recommended []autoscalingv1beta1.ContainerRecommendation, now time.Time) {
+	for i := range recommended {
+		name, target := recommended[i].ContainerName, recommended[i].Target
+		record.Tell(name, corev1.ResourceCPU, target.Cpu().MilliValue(), now)
+		record.Tell(name, corev1.ResourceMemory, target.Memory().Value(), now)
+	}
 }
 
 // awaitKnowledge waits until a manager that has just become the leader knows what the one
@@ -226,25 +230,8 @@ func (r *VerticalScalerReconciler) publish(
 	if err := applyStatus(ctx, r.Client, r.fieldOwner, scaler, status); err != nil {
 		return client.IgnoreNotFound(err) // It was deleted meanwhile.
 	}
-	r.tellTransition(scaler, status)
+	r.tellTransitions(scaler, status)
 	return nil
-}
-
-// tellTransition records an event when the reason of Ready has changed. That nothing is known
-// yet of a new pod is no event: something will be in a minute.
-func (r *VerticalScalerReconciler) tellTransition(
-	scaler *autoscalingv1beta1.VerticalScaler, status autoscalingv1beta1.VerticalScalerStatus,
-) {
-	before := meta.FindStatusCondition(scaler.Status.Conditions, autoscalingv1beta1.ConditionReady)
-	after := meta.FindStatusCondition(status.Conditions, autoscalingv1beta1.ConditionReady)
-	if before != nil && before.Reason == after.Reason || after.Reason == autoscalingv1beta1.ReasonNoSamples {
-		return
-	}
-	eventType := corev1.EventTypeNormal
-	if after.Reason == autoscalingv1beta1.ReasonConflicted || after.Reason == autoscalingv1beta1.ReasonMetricsUnavailable {
-		eventType = corev1.EventTypeWarning
-	}
-	r.recorder.Eventf(scaler, nil, eventType, after.Reason, "Recommend", "%s", after.Message)
 }
 
 func (r *VerticalScalerReconciler) setup(mgr ctrl.Manager, with shared) error {

@@ -39,6 +39,9 @@ type findings struct {
 func newStatus(scaler *autoscalingv1beta1.VerticalScaler, found findings) autoscalingv1beta1.VerticalScalerStatus {
 	status := *scaler.Status.DeepCopy()
 	status.ObservedGeneration = scaler.Generation
+	if status.DeploymentName != scaler.Spec.DeploymentName {
+		status.DeploymentName, status.Recommendations, status.Sizing = scaler.Spec.DeploymentName, nil, nil
+	}
 	setRecommendations(scaler, &status, found)
 	setSizing(scaler, &status, found)
 	return status

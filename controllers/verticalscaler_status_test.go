@@ -68,6 +68,7 @@ func TestScalerStatusIsTheSameAsLongAsItsReasonsAre(t *testing.T) {
 func TestScalerStatusKeepsWhatOthersWroteWhileTheTargetIsAway(t *testing.T) {
 	t.Parallel()
 	scaler := newScaler("one", "s", "web")
+	scaler.Status.DeploymentName = "web"
 	scaler.Status.Sizing = []autoscalingv1beta1.ContainerSizing{{ContainerName: "web"}}
 	scaler.Status.Conditions = []metav1.Condition{
 		{Type: "Ready", Status: "Unknown", Reason: "Pending"},

@@ -28,17 +28,28 @@ func PlanResize(pod *corev1.Pod, due []autoscalingv1beta1.ContainerSizing) Plan 
 	switch {
 	case pod.Spec.Resources != nil:
 		plan.Blocked = autoscalingv1beta1.ReasonPodLevelResources
+	case !supportsResize(pod):
+		plan.Blocked = autoscalingv1beta1.ReasonResizeUnsupported
 	case pod.Status.QOSClass == corev1.PodQOSBestEffort, QOSClassAfter(pod, plan.Containers) != QOSClassAfter(pod, nil):
 		plan.Blocked = autoscalingv1beta1.ReasonQoSClassFixed
 	}
 	for i := range plan.Containers {
 		changed := &plan.Containers[i]
-		if status := statusOf(pod, changed.Name); status == nil || status.Resources == nil {
-			plan.Blocked = autoscalingv1beta1.ReasonResizeUnsupported
-		}
 		plan.Restarts = plan.Restarts || restarts(containerOf(pod, changed.Name), changed)
 	}
 	return plan
+}
+
+// supportsResize reports whether the API server takes a resize of a pod for one that the node
+// can do: the first container that runs tells (isPodResizeRequestSupported in
+// pkg/apis/core/validation of k8s.io/kubernetes).
+func supportsResize(pod *corev1.Pod) bool {
+	for i := range pod.Status.ContainerStatuses {
+		if status := &pod.Status.ContainerStatuses[i]; status.State.Running != nil {
+			return status.Resources != nil
+		}
+	}
+	return true
 }
 
 func containerOf(pod *corev1.Pod, name string) *corev1.Container {

@@ -16,7 +16,9 @@ func TestAPodIsResizedInPlaceWhereItsClassAndItsNodeAllowIt(t *testing.T) {
 	aSize := list("50m", "64Mi")
 	pods := map[string]func(*corev1.Pod){
 		"as a whole": func(pod *corev1.Pod) { pod.Spec.Resources = &corev1.ResourceRequirements{} },
-		"no status":  func(pod *corev1.Pod) { pod.Status.ContainerStatuses = nil },
+		"not running": func(pod *corev1.Pod) {
+			pod.Status.ContainerStatuses[0].State.Running, pod.Status.ContainerStatuses[0].Resources = nil, nil
+		},
 		"no resources in the status": func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses[0].Resources = nil
 		},
@@ -38,12 +40,11 @@ func TestAPodIsResizedInPlaceWhereItsClassAndItsNodeAllowIt(t *testing.T) {
 			blocked: autoscalingv1beta1.ReasonQoSClassFixed},
 		"with a size as a whole": {has: burstable, change: "as a whole", size: sizeOf("app", aSize, nil), changes: true,
 			blocked: autoscalingv1beta1.ReasonPodLevelResources},
-		"whose node says nothing of the container": {has: burstable, change: "no status", size: sizeOf("app", aSize, nil), changes: true,
-			blocked: autoscalingv1beta1.ReasonResizeUnsupported},
+		"whose container does not run yet": {has: burstable, change: "not running", size: sizeOf("app", aSize, nil), changes: true},
 		"whose node says nothing of its resources": {has: burstable, change: "no resources in the status", size: sizeOf("app", aSize, nil),
 			changes: true, blocked: autoscalingv1beta1.ReasonResizeUnsupported},
 		"that has its size already":                        {has: burstable, size: sizeOf("app", list("100m", ""), nil)},
-		"that has its size already and cannot get another": {has: burstable, change: "no status", size: sizeOf("app", list("100m", ""), nil)},
+		"that has its size already and cannot get another": {has: burstable, change: "no resources in the status", size: sizeOf("app", list("100m", ""), nil)},
 		"whose size does not fit":                          {has: burstable, size: sizeOf("app", list("300m", ""), nil)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,9 @@ func podOf(containers ...corev1.Container) *corev1.Pod {
 
 // hasAsked returns the status of a container that has what its spec says.
 func hasAsked(c *corev1.Container) corev1.ContainerStatus {
-	return corev1.ContainerStatus{Name: c.Name, Resources: c.Resources.DeepCopy()}
+	return corev1.ContainerStatus{
+		Name: c.Name, Resources: c.Resources.DeepCopy(), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+	}
 }
 
 // withSidecar adds a container that is started before the others and stays.

@@ -13,12 +13,22 @@ import (
 // defaultCooldown is that of the API.
 const defaultCooldown = time.Hour
 
+// AnnotationRestartedAt is the annotation of a pod template by which kubectl rollout restart has
+// a Deployment replace its pods.
+const AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
+
+// AnnotationRevision is the annotation of a Deployment in which its controller counts the
+// templates that it had (pkg/controller/deployment/util in k8s.io/kubernetes).
+const AnnotationRevision = "deployment.kubernetes.io/revision"
+
+// reasonNewReplicaSetAvailable is the reason that the Deployment controller gives the condition
+// Progressing when a rollout has ended.
+const reasonNewReplicaSetAvailable = "NewReplicaSetAvailable"
+
 // RolloutHeld returns why a Deployment cannot be rolled out anew now, as a reason of the
 // condition Applied, or nothing where it can; and the time after which to look again, where no
-// event of the Deployment tells. Since is when it was rolled out last, if that is known.
-func RolloutHeld(
-	d *appsv1.Deployment, behavior *autoscalingv1beta1.Behavior, since, now time.Time,
-) (reason string, again time.Duration) {
+// event of the Deployment tells.
+func RolloutHeld(d *appsv1.Deployment, behavior *autoscalingv1beta1.Behavior, now time.Time) (reason string, again time.Duration) {
 	allowOutage, cooldown := false, defaultCooldown
 	if behavior != nil && behavior.Rollout != nil {
 		allowOutage = behavior.Rollout.AllowOutage
@@ -26,7 +36,7 @@ func RolloutHeld(
 			cooldown = time.Duration(*seconds) * time.Second
 		}
 	}
-	switch left := cooldown - now.Sub(since); {
+	switch left := cooldown - now.Sub(lastRollout(d)); {
 	case d.Spec.Paused:
 		return autoscalingv1beta1.ReasonDeploymentPaused, 0
 	case inProgress(d):
@@ -38,6 +48,24 @@ func RolloutHeld(
 	default:
 		return "", 0
 	}
+}
+
+// lastRollout returns when a Deployment was rolled out last, by whomever; the zero time where
+// it never was, or nothing tells.
+func lastRollout(d *appsv1.Deployment) time.Time {
+	// A time that is none is no rollout.
+	last, _ := time.Parse(time.RFC3339, d.Spec.Template.Annotations[AnnotationRestartedAt])
+	if d.Annotations[AnnotationRevision] == "1" {
+		return last // The first pods replaced none.
+	}
+	for i := range d.Status.Conditions {
+		condition := &d.Status.Conditions[i]
+		if condition.Type == appsv1.DeploymentProgressing && condition.Reason == reasonNewReplicaSetAvailable &&
+			condition.LastUpdateTime.After(last) {
+			last = condition.LastUpdateTime.Time
+		}
+	}
+	return last
 }
 
 // inProgress reports whether a Deployment is not, or is not known to be, what its spec says.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -56,7 +57,7 @@ func TestADeploymentIsRolledOutOnlyWhenTheLastRolloutIsOver(t *testing.T) {
 			t.Parallel()
 			d := rolledOut(3)
 			test.change(d)
-			reason, again := RolloutHeld(d, nil, time.Time{}, monday)
+			reason, again := RolloutHeld(d, nil, monday)
 			assert.Equal(t, test.want, reason)
 			assert.Zero(t, again, "an event of the Deployment tells when to look again")
 		})
@@ -90,10 +91,10 @@ func TestARolloutWithoutAPodThatRunsMeanwhileNeedsTheUsersLeave(t *testing.T) {
 			if test.outage {
 				want = autoscalingv1beta1.ReasonRolloutNeedsOutage
 			}
-			reason, again := RolloutHeld(test.d, nil, time.Time{}, monday)
+			reason, again := RolloutHeld(test.d, nil, monday)
 			assert.Equal(t, want, reason)
 			assert.Zero(t, again)
-			reason, _ = RolloutHeld(test.d, allowed, time.Time{}, monday)
+			reason, _ = RolloutHeld(test.d, allowed, monday)
 			assert.Empty(t, reason, "where the user allows it")
 		})
 	}
@@ -123,8 +124,47 @@ func TestTheNextRolloutWaitsForTheCooldown(t *testing.T) {
 			if test.left > 0 {
 				want = autoscalingv1beta1.ReasonRolloutCooldown
 			}
-			reason, again := RolloutHeld(rolledOut(3), test.behavior, monday.Add(-test.ago), monday)
+			d := rolledOut(3)
+			d.Spec.Template.Annotations = map[string]string{AnnotationRestartedAt: monday.Add(-test.ago).Format(time.RFC3339)}
+			reason, again := RolloutHeld(d, test.behavior, monday)
 			assert.Equal(t, want, reason)
+			assert.Equal(t, test.left, again)
+		})
+	}
+}
+
+func TestTheCooldownBeginsWithTheLastRolloutWhoeverStartedIt(t *testing.T) {
+	t.Parallel()
+	ended := func(ago time.Duration) appsv1.DeploymentCondition {
+		return appsv1.DeploymentCondition{
+			Type: appsv1.DeploymentProgressing, Reason: reasonNewReplicaSetAvailable, LastUpdateTime: metav1.NewTime(monday.Add(-ago)),
+		}
+	}
+	restarted := func(ago time.Duration) map[string]string {
+		return map[string]string{AnnotationRestartedAt: monday.Add(-ago).Format(time.RFC3339)}
+	}
+	other := ended(0)
+	other.Type = appsv1.DeploymentAvailable
+	for name, test := range map[string]struct {
+		revision  string
+		restarted map[string]string
+		condition appsv1.DeploymentCondition
+		left      time.Duration
+	}{
+		"another's, of which the end is known": {"2", nil, ended(20 * time.Minute), 40 * time.Minute},
+		"another's, after ours":                {"3", restarted(50 * time.Minute), ended(20 * time.Minute), 40 * time.Minute},
+		"ours, which has ended":                {"2", restarted(50 * time.Minute), ended(49 * time.Minute), 11 * time.Minute},
+		"ours, after the end of another's":     {"2", restarted(10 * time.Minute), ended(20 * time.Minute), 50 * time.Minute},
+		"none: these are the first pods":       {"1", nil, ended(0), 0},
+		"none that can be read":                {"2", map[string]string{AnnotationRestartedAt: "yesterday"}, other, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := rolledOut(3)
+			d.Annotations = map[string]string{AnnotationRevision: test.revision}
+			d.Spec.Template.Annotations = test.restarted
+			d.Status.Conditions = []appsv1.DeploymentCondition{test.condition}
+			_, again := RolloutHeld(d, nil, monday)
 			assert.Equal(t, test.left, again)
 		})
 	}

@@ -1,7 +1,7 @@
 package v1beta1
 
-// AnnotationPin, with the value true on a VerticalScaler, keeps status.sizing as it is, whatever
-// is recommended, until it is removed.
+// AnnotationPin is the annotation that, with the value true on a VerticalScaler, keeps
+// status.sizing as it is, whatever is recommended, until it is removed.
 const AnnotationPin = "autoscaling.example.com/pin"
 
 // Types of a VerticalScaler's conditions.

@@ -81,8 +81,9 @@ type VerticalScalerSpec struct {
 	// +optional
 	Behavior *Behavior `json:"behavior,omitempty"`
 
-	// Stop learning from usage, recommending and applying. What is recommended and applied
-	// stays, and so does the claim on the Deployment: a younger VerticalScaler does not step in.
+	// Stop learning from usage, recommending and applying. New pods are born as the Deployment
+	// says. The recommendation stays, pods that run keep their size, and the claim on the
+	// Deployment stays: a younger VerticalScaler does not step in.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
@@ -334,6 +335,11 @@ type VerticalScalerStatus struct {
 	// Generation of the spec that this status speaks of.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// Name of the Deployment that recommendations and sizing are of. New pods of another one get
+	// nothing, whatever spec.deploymentName says meanwhile.
+	// +optional
+	DeploymentName string `json:"deploymentName,omitempty"`
 
 	// What each container should request.
 	// +listType=map
