@@ -33,6 +33,7 @@ func demo(ctx context.Context) error {
 		{"installing the Helm release " + demoRelease, installRelease},
 		{"applying " + samplesDir(), applySamples},
 		{"waiting until all is ready and usage is measured", waitReady},
+		{"waiting until pods have the recommended size", waitApplied},
 	}
 	for _, s := range steps {
 		if err := step(s.name, func() error { return s.do(ctx, c) }); err != nil {
@@ -54,9 +55,12 @@ func startManager(ctx context.Context, c *cluster.Cluster) error {
 	return err
 }
 
+// installRelease installs the release with so small a request for CPU that it is below the
+// lower bound of whatever is recommended, as the chart's request for memory is: such requests
+// are raised at once, and others when the recommendation has held for a while.
 func installRelease(ctx context.Context, c *cluster.Cluster) error {
 	_, err := c.Helm(ctx, helmVersion, "upgrade", "--install", demoRelease, demoChart,
-		"--namespace", demoNamespace, "--create-namespace")
+		"--set", "resources.requests.cpu=20m", "--namespace", demoNamespace, "--create-namespace")
 	return err
 }
 
@@ -68,14 +72,19 @@ func applySamples(ctx context.Context, c *cluster.Cluster) error {
 // waitReady waits for Upright's objects first, since some of the Deployments
 // exist only when these are ready.
 func waitReady(ctx context.Context, c *cluster.Cluster) error {
-	for _, wait := range [][]string{
-		{"--for=condition=Ready", "upright"},
-		{"--for=condition=Available", "deployments"},
-	} {
-		args := append([]string{"wait", "--all", "--namespace", demoNamespace, "--timeout=3m"}, wait...)
-		if _, err := c.Kubectl(ctx, args...); err != nil {
-			return err
-		}
+	if err := waitFor(ctx, c, "Ready", "upright"); err != nil {
+		return err
 	}
-	return nil
+	return waitFor(ctx, c, "Available", "deployments")
+}
+
+func waitApplied(ctx context.Context, c *cluster.Cluster) error {
+	return waitFor(ctx, c, "Applied", "verticalscalers")
+}
+
+// waitFor waits until all objects of a resource, or of a category of them, have a condition.
+func waitFor(ctx context.Context, c *cluster.Cluster, condition, resource string) error {
+	_, err := c.Kubectl(ctx, "wait", "--for=condition="+condition, resource,
+		"--all", "--namespace", demoNamespace, "--timeout=3m")
+	return err
 }

@@ -10,8 +10,10 @@ import (
 	"text/tabwriter"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/e2e/cluster"
 )
 
@@ -44,7 +46,7 @@ func printOverview(ctx context.Context, c *cluster.Cluster) error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "  KIND\tNAME\tREADY\tABOUT")
 	for _, o := range objects.Items {
-		ready := readiness(o.Status.Conditions)
+		ready := conditionOf(o.Status.Conditions, "Ready")
 		fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", o.Kind, o.Name, ready.Status, ready.Message)
 	}
 	for _, d := range deployments.Items {
@@ -53,7 +55,7 @@ func printOverview(ctx context.Context, c *cluster.Cluster) error {
 	if err := table.Flush(); err != nil {
 		return fmt.Errorf("printing the table: %w", err)
 	}
-	if err := printRecommendations(ctx, c, deployments.Items); err != nil {
+	if err := printApplied(ctx, c, deployments.Items); err != nil {
 		return err
 	}
 	fmt.Printf(`
@@ -72,6 +74,32 @@ To stop everything: make down
 	return nil
 }
 
+// printApplied prints the sizes of pods before and after, and that the Helm release is untouched,
+// if it is.
+func printApplied(ctx context.Context, c *cluster.Cluster, deployments []appsv1.Deployment) error {
+	var scalers autoscalingv1beta1.VerticalScalerList
+	if err := list(ctx, c, "verticalscalers", &scalers); err != nil {
+		return err
+	}
+	var pods corev1.PodList
+	if err := list(ctx, c, "pods", &pods); err != nil {
+		return err
+	}
+	fmt.Println()
+	if err := printSizes(os.Stdout, scalers.Items, deployments, pods.Items); err != nil {
+		return err
+	}
+	manifest, err := c.Helm(ctx, helmVersion, "get", "manifest", demoRelease, "--namespace", demoNamespace)
+	if err != nil {
+		return err
+	}
+	if err := compareRelease(manifest, deployments); err != nil {
+		return fmt.Errorf("comparing the Helm release %s with the cluster: %w", demoRelease, err)
+	}
+	fmt.Printf("  Helm release %s is untouched: helm get manifest and the live Deployment agree.\n", demoRelease)
+	return nil
+}
+
 // list reads all objects of a resource, or of a category of them, in the demo's
 // namespace.
 func list(ctx context.Context, c *cluster.Cluster, resource string, into any) error {
@@ -85,8 +113,8 @@ func list(ctx context.Context, c *cluster.Cluster, resource string, into any) er
 	return nil
 }
 
-func readiness(conditions []metav1.Condition) metav1.Condition {
-	i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == "Ready" })
+func conditionOf(conditions []metav1.Condition, conditionType string) metav1.Condition {
+	i := slices.IndexFunc(conditions, func(c metav1.Condition) bool { return c.Type == conditionType })
 	if i < 0 {
 		return metav1.Condition{Status: metav1.ConditionUnknown}
 	}
