@@ -99,14 +99,14 @@ func seesRecommendation(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler)
 	t.Helper()
 	table := strings.Split(strings.TrimSpace(kubectl(t, scaler.Namespace, "get", "verticalscalers")), "\n")
 	require.Len(t, table, 2)
-	assert.Equal(t, []string{"NAME", "DEPLOYMENT", "MODE", "CPU", "MEMORY", "READY", "REASON", "AGE"}, strings.Fields(table[0]))
+	assert.Equal(t, []string{"NAME", "DEPLOYMENT", "MODE", "CPU", "MEMORY", "READY", "REASON", "APPLIED", "AGE"}, strings.Fields(table[0]))
 	row := strings.Fields(table[1])
-	require.Len(t, row, 8)
+	require.Len(t, row, 9)
 	target := scaler.Status.PodTarget
 	assert.Equal(t, []string{
-		scaler.Name, scaler.Spec.DeploymentName, "Off", target.Cpu().String(), target.Memory().String(), "True", "Recommended",
-	}, row[:7])
-	assert.Regexp(t, `^([0-9]+[smh])+$`, row[7])
+		scaler.Name, scaler.Spec.DeploymentName, "Off", target.Cpu().String(), target.Memory().String(), "True", "Recommended", "UpdateModeOff",
+	}, row[:8])
+	assert.Regexp(t, `^([0-9]+[smh])+$`, row[8])
 
 	// Until there is a second sample there is no span, and a status is written for news alone:
 	// another margin is news each time.

@@ -378,6 +378,7 @@ type VerticalScalerStatus struct {
 // +kubebuilder:printcolumn:name="Memory",type=string,JSONPath=`.status.podTarget.memory`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Applied",type=string,JSONPath=`.status.conditions[?(@.type=="Applied")].reason`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type VerticalScaler struct {
 	metav1.TypeMeta   `json:",inline"`
