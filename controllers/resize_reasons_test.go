@@ -1,11 +1,13 @@
 package controllers
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -123,4 +125,17 @@ func TestAResizeThatTheAPIServerRefusesIsToldAndTriedAgainWhenAnotherIsAskedFor(
 	has(t, s.pods[0], 0, amounts("250m", "512Mi"), nil)
 	has(t, s.pods[1], 0, amounts("250m", "512Mi"), nil)
 	s.asksNoMoreThan(t, 4)
+}
+
+func TestAResizeThatTheNodeCouldNeverDoIsRefusedForGood(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[metav1.CauseType]string{
+		"NodeCapacity": "ResizeInfeasible", "UnsupportedPlatform": "ResizeUnsupported", "": "ResizeRefused",
+	} {
+		refused := apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New("because"))
+		refused.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: cause}}
+		reason, pause := reasonOf(refused)
+		assert.Equal(t, want, reason)
+		assert.Equal(t, want != "ResizeRefused", pause > refusalPause)
+	}
 }

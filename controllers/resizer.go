@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,9 +24,18 @@ import (
 
 // +kubebuilder:rbac:groups=core,resources=pods/resize,verbs=patch
 
+// The causes that the API server names where it refuses a resize that the node could never do
+// (plugin/pkg/admission/podresize in k8s.io/kubernetes).
+const (
+	causeNodeCapacity        metav1.CauseType = "NodeCapacity"
+	causeUnsupportedPlatform metav1.CauseType = "UnsupportedPlatform"
+)
+
 const (
 	// refusalPause is the time after which a resize that the API server refused is tried again.
 	refusalPause = 5 * time.Minute
+	// infeasiblePause is the time after which a resize that the node cannot do is tried again.
+	infeasiblePause = time.Hour
 	// killCounts is for how long memory is raised at once after an OOM kill.
 	killCounts = time.Hour
 	// defaultMaxRestartingPercent is that of the API.
@@ -46,6 +56,7 @@ type resizer struct {
 // refusal is a resize that the API server refused.
 type refusal struct {
 	patch   string
+	reason  string // Of the condition Applied.
 	message string
 	until   time.Time
 }
@@ -100,7 +111,7 @@ func (r *resizer) resizePod(
 		return "", "", err
 	}
 	if before, isRefused := r.refusalOf(pod.UID); isRefused && before.patch == patch && now.Before(before.until) {
-		return autoscalingv1beta1.ReasonResizeRefused, before.message, nil
+		return before.reason, before.message, nil
 	}
 	resized := pod.DeepCopy()
 	err = r.SubResource("resize").Patch(ctx, resized, client.RawPatch(types.StrategicMergePatchType, []byte(patch)), r.fieldOwner)
@@ -110,14 +121,28 @@ func (r *resizer) resizePod(
 	case apierrors.IsInvalid(err), apierrors.IsForbidden(err), apierrors.IsBadRequest(err):
 		log.FromContext(ctx).Info("The API server refuses to resize a pod", "Pod", pod.Name, "reason", err.Error())
 		r.metrics.resizes.WithLabelValues(resizeRefused).Inc()
-		r.refuse(pod.UID, refusal{patch: patch, message: err.Error(), until: now.Add(refusalPause)})
-		return autoscalingv1beta1.ReasonResizeRefused, err.Error(), nil
+		reason, pause := reasonOf(err)
+		r.refuse(pod.UID, refusal{patch: patch, reason: reason, message: err.Error(), until: now.Add(pause)})
+		return reason, err.Error(), nil
 	case err != nil:
 		return "", "", fmt.Errorf("resize pod %s: %w", pod.Name, err)
 	}
 	r.metrics.resizes.WithLabelValues(resizeAccepted).Inc()
 	log.FromContext(ctx).Info("Resized a pod", "Pod", pod.Name)
 	return autoscalingv1beta1.ReasonResizing, "", nil
+}
+
+// reasonOf returns the reason of the condition Applied for a resize that the API server refused,
+// and for how long the same is not asked for again.
+func reasonOf(refusal error) (reason string, pause time.Duration) {
+	switch {
+	case apierrors.HasStatusCause(refusal, causeNodeCapacity):
+		return autoscalingv1beta1.ReasonResizeInfeasible, infeasiblePause
+	case apierrors.HasStatusCause(refusal, causeUnsupportedPlatform):
+		return autoscalingv1beta1.ReasonResizeUnsupported, infeasiblePause
+	default:
+		return autoscalingv1beta1.ReasonResizeRefused, refusalPause
+	}
 }
 
 // tell records one event for all the pods that were resized.
@@ -140,7 +165,7 @@ func (r *resizer) refuse(pod types.UID, refused refusal) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	for uid, before := range r.refused {
-		if before.until.Add(refusalPause).Before(refused.until) {
+		if before.until.Add(infeasiblePause).Before(refused.until) {
 			delete(r.refused, uid)
 		}
 	}

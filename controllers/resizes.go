@@ -75,7 +75,7 @@ var advices = []struct {
 		"give their containers requests and limits that differ, or roll the Deployment out anew", 0},
 	{autoscalingv1beta1.ReasonPodLevelResources, "have resources for the pod as a whole, which are left alone: " +
 		"remove spec.resources from the pod template to have the containers sized", 0},
-	{autoscalingv1beta1.ReasonResizeUnsupported, "run on nodes without support for resizes: upgrade the nodes to Kubernetes 1.33 or later", 0},
+	{autoscalingv1beta1.ReasonResizeUnsupported, "run on nodes that cannot resize them: it takes Linux and Kubernetes 1.33 or later", 0},
 	{autoscalingv1beta1.ReasonResizeInfeasible, "are too large for their nodes: lower maxAllowed, or roll the Deployment out anew", 0},
 	{autoscalingv1beta1.ReasonResizeFailed, "could not be resized by their nodes, which go on trying", 0},
 	{autoscalingv1beta1.ReasonResizeDeferred, "wait until their nodes have room", 0},
