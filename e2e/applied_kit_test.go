@@ -43,15 +43,20 @@ func resourcesOf(cpu, memory, cpuLimit, memoryLimit string) corev1.ResourceRequi
 // the same whatever is measured.
 func newPromptScaler(namespace, deployment string) *autoscalingv1beta1.VerticalScaler {
 	scaler := newScaler(namespace, deployment, deployment)
-	amounts := &autoscalingv1beta1.ResourceAmounts{CPU: sized.Requests.Cpu(), Memory: sized.Requests.Memory()}
-	scaler.Spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{
-		{ContainerName: "*", MinAllowed: amounts, MaxAllowed: amounts},
-	}
+	recommendAlways(scaler, sized.Requests)
 	atOnce := &autoscalingv1beta1.ScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}
 	scaler.Spec.Behavior = &autoscalingv1beta1.Behavior{
 		ScaleUp: atOnce, ScaleDown: atOnce, Rollout: &autoscalingv1beta1.RolloutRules{CooldownSeconds: ptr.To[int32](0)},
 	}
 	return scaler
+}
+
+// recommendAlways has a scaler recommend the same for every container, whatever is measured.
+func recommendAlways(scaler *autoscalingv1beta1.VerticalScaler, requests corev1.ResourceList) {
+	amounts := &autoscalingv1beta1.ResourceAmounts{CPU: requests.Cpu(), Memory: requests.Memory()}
+	scaler.Spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{
+		{ContainerName: "*", MinAllowed: amounts, MaxAllowed: amounts},
+	}
 }
 
 // newChartedDeployment returns a Deployment that requests what the chart does, and whose nodes

@@ -58,11 +58,16 @@ func (r *request) permission() permission {
 	return permission{r.Verb, r.ObjectRef.APIGroup, resource, r.ObjectRef.Name}
 }
 
-// refused reports whether the manager was not allowed what it asked for. That nothing can be
-// created in a namespace which is being deleted has nothing to do with permissions.
+// roomless are the refusals that have nothing to do with permissions: a namespace that is being
+// deleted takes nothing more, and a node or a quota not all that is asked for.
+var roomless = []string{
+	"because it is being terminated", "node didn't have enough allocatable resources", "exceeded quota",
+}
+
+// refused reports whether the manager was not allowed what it asked for.
 func (r *request) refused() bool {
 	return r.ResponseStatus.Code == 401 || r.ResponseStatus.Code == 403 &&
-		!strings.Contains(r.ResponseStatus.Message, "because it is being terminated")
+		!slices.ContainsFunc(roomless, func(reason string) bool { return strings.Contains(r.ResponseStatus.Message, reason) })
 }
 
 // writes reports whether the request changed an object, other than the manager's Lease and
