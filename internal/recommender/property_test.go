@@ -184,6 +184,21 @@ func TestPropertyAnOOMKillNowRaisesTheTargetAboveTheRequest(t *testing.T) {
 	})
 }
 
+// A memory request that is lowered keeps this much above what was used last, so that a limit
+// that is lowered with it is not below what is in use.
+func TestPropertyTheMemoryTargetIsAboveTheNewestPeakByTheMargin(t *testing.T) {
+	check(t, func(u usage) bool {
+		h := u.addTo(New(DefaultHalfLife))
+		newest, peak := h.LastSample().Unix()/windowLength, int64(0)
+		for _, s := range u {
+			if s.second/windowLength == newest {
+				peak = max(peak, s.bytes)
+			}
+		}
+		return float64(h.Recommend(noLimits()).Memory.Target) >= (1+DefaultMargin)*float64(peak)
+	})
+}
+
 func TestPropertyTwiceTheUsageIsTwiceTheFiguresWithinABucket(t *testing.T) {
 	check(t, func(u usage) bool {
 		double := slices.Clone(u)
