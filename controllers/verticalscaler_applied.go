@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -38,17 +39,14 @@ func isPinned(scaler *autoscalingv1beta1.VerticalScaler) bool {
 func sizesOf(
 	scaler *autoscalingv1beta1.VerticalScaler, recommended []autoscalingv1beta1.ContainerRecommendation, found findings,
 ) []autoscalingv1beta1.ContainerSizing {
-	var sizes []autoscalingv1beta1.ContainerSizing
-	template := sizable(&corev1.Pod{Spec: found.deployment.Spec.Template.Spec})
-	for i := range template {
-		target := maps.Clone(targetOf(recommended, template[i].Name))
+	template := &found.deployment.Spec.Template.Spec
+	targets := map[string]corev1.ResourceList{}
+	for _, container := range sizable(&corev1.Pod{Spec: *template}) {
+		target := maps.Clone(targetOf(recommended, container.Name))
 		maps.DeleteFunc(target, func(name corev1.ResourceName, _ resource.Quantity) bool { return found.horizontal[name] != "" })
-		size := sizing.Container(&scaler.Spec, &template[i], target, found.limitRanges)
-		if size.Requests != nil {
-			sizes = append(sizes, size)
-		}
+		targets[container.Name] = target
 	}
-	return sizes
+	return sizing.Template(&scaler.Spec, template, targets, found.limitRanges)
 }
 
 // targetOf returns what is recommended for a container.
@@ -63,8 +61,9 @@ func targetOf(recommended []autoscalingv1beta1.ContainerRecommendation, containe
 
 // applied says whether pods get the recommended size, and if not, why.
 func applied(
-	scaler *autoscalingv1beta1.VerticalScaler, sizes []autoscalingv1beta1.ContainerSizing, found findings,
+	scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings,
 ) metav1.Condition {
+	sizes := status.Sizing
 	condition := metav1.Condition{Type: autoscalingv1beta1.ConditionApplied, Status: metav1.ConditionFalse}
 	switch {
 	case found.rival != nil:
@@ -107,7 +106,25 @@ func applied(
 			condition.Message += " " + leftToHPA(found)
 		}
 	}
+	if less := lessThanTargets(sizes, status.Recommendations); condition.Status == metav1.ConditionTrue && !isPinned(scaler) && len(less) > 0 {
+		condition.Message += fmt.Sprintf(" Less than their targets, as a limit or a LimitRange allows no more, get: %s.", strings.Join(less, ", "))
+	}
 	return condition
+}
+
+// lessThanTargets returns, in quotes, the containers that get less than is recommended for them.
+func lessThanTargets(sizes []autoscalingv1beta1.ContainerSizing, recommended []autoscalingv1beta1.ContainerRecommendation) []string {
+	var names []string
+	for i := range sizes {
+		target := targetOf(recommended, sizes[i].ContainerName)
+		for name, request := range sizes[i].Requests {
+			if request.Cmp(target[name]) < 0 {
+				names = append(names, strconv.Quote(sizes[i].ContainerName))
+				break
+			}
+		}
+	}
+	return names
 }
 
 // leftToHPA says which resources are left to which HorizontalPodAutoscalers.

@@ -1,0 +1,230 @@
+package sizing
+
+import (
+	"math/rand"
+	"slices"
+	"testing"
+	"testing/quick"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+)
+
+// podItem returns what a LimitRange says of pods.
+func podItem(item corev1.LimitRangeItem) []corev1.LimitRange {
+	item.Type = corev1.LimitTypePod
+	return limitRanges(item)
+}
+
+// templateTest has a template whose containers have targets by name, and what each gets.
+type templateTest struct {
+	containers, initContainers []corev1.Container
+	targets                    map[string]corev1.ResourceList
+	ranges                     []corev1.LimitRange
+
+	want []corev1.Container
+}
+
+func checkTemplates(t *testing.T, tests map[string]templateTest) {
+	t.Helper()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := &corev1.PodSpec{InitContainers: test.initContainers, Containers: test.containers}
+			before := spec.DeepCopy()
+			got := Template(&autoscalingv1beta1.VerticalScalerSpec{}, spec, test.targets, test.ranges)
+			assert.Equal(t, before, spec, "the template stays as it is")
+			require.Len(t, got, len(test.want))
+			for i, want := range test.want {
+				assert.Equal(t, want.Name, got[i].ContainerName)
+				assertAmounts(t, want.Resources.Requests, got[i].Requests, "requests of "+want.Name)
+				assertAmounts(t, want.Resources.Limits, got[i].Limits, "limits of "+want.Name)
+			}
+		})
+	}
+}
+
+func TestContainersShareWhatLimitRangesAllowThePodInProportionToTheirTargets(t *testing.T) {
+	t.Parallel()
+	two := []corev1.Container{container("a", list("100m", ""), list("200m", "")), container("b", list("100m", ""), list("200m", ""))}
+	targets := map[string]corev1.ResourceList{"a": list("300m", ""), "b": list("100m", "")}
+	sidecar := container("sidecar", list("100m", ""), list("200m", ""))
+	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+	checkTemplates(t, map[string]templateTest{
+		"all of it where it is enough": {
+			containers: two, targets: targets, ranges: podItem(corev1.LimitRangeItem{Min: list("400m", ""), Max: list("800m", "")}),
+			want: []corev1.Container{container("a", list("300m", ""), list("600m", "")), container("b", list("100m", ""), list("200m", ""))}},
+		"less where the sum of the limits is above the max": {
+			containers: two, targets: targets, ranges: podItem(corev1.LimitRangeItem{Max: list("400m", "")}),
+			want: []corev1.Container{container("a", list("150m", ""), list("300m", "")), container("b", list("50m", ""), list("100m", ""))}},
+		"more where the sum of the requests is below the min": {
+			containers: two, targets: map[string]corev1.ResourceList{"a": list("30m", ""), "b": list("10m", "")},
+			ranges: podItem(corev1.LimitRangeItem{Min: list("80m", "")}),
+			want:   []corev1.Container{container("a", list("60m", ""), list("120m", "")), container("b", list("20m", ""), list("40m", ""))}},
+		"what is left by those without a target": {
+			containers: two, targets: map[string]corev1.ResourceList{"b": list("300m", "")},
+			ranges: podItem(corev1.LimitRangeItem{Max: list("500m", "")}),
+			want:   []corev1.Container{container("b", list("150m", ""), list("300m", ""))}},
+		"sidecars with the others": {
+			initContainers: []corev1.Container{sidecar}, containers: two[:1],
+			targets: map[string]corev1.ResourceList{"a": list("300m", ""), "sidecar": list("100m", "")},
+			ranges:  podItem(corev1.LimitRangeItem{Max: list("400m", "")}),
+			want:    []corev1.Container{container("sidecar", list("50m", ""), list("100m", "")), container("a", list("150m", ""), list("300m", ""))}},
+		"each resource by itself": {
+			containers: []corev1.Container{container("a", list("100m", "128Mi"), list("100m", "128Mi"))},
+			targets:    map[string]corev1.ResourceList{"a": list("300m", "1Gi")},
+			ranges:     podItem(corev1.LimitRangeItem{Max: list("1", "512Mi")}),
+			want:       []corev1.Container{container("a", list("300m", "512Mi"), list("300m", "512Mi"))}},
+		"the ratio of the sums is kept by staying nearer to the template": {
+			containers: []corev1.Container{container("a", list("100m", ""), list("400m", "")), container("b", list("300m", ""), list("300m", ""))},
+			targets:    map[string]corev1.ResourceList{"a": list("300m", ""), "b": list("300m", "")},
+			// 700m to 400m, and then 1500m to 600m: twice the sum at 1100m to 550m.
+			ranges: podItem(corev1.LimitRangeItem{MaxLimitRequestRatio: list("2", "")}),
+			want:   []corev1.Container{container("a", list("150m", ""), list("600m", "")), container("b", list("300m", ""), list("300m", ""))}},
+		"as ever where the pod could not be created anyway": {
+			containers: two, targets: targets, ranges: podItem(corev1.LimitRangeItem{Max: list("100m", "")}),
+			want: []corev1.Container{container("a", list("300m", ""), list("600m", "")), container("b", list("100m", ""), list("200m", ""))}},
+	})
+}
+
+func TestInFallbackNoContainerGetsMoreThanItsTemplateHas(t *testing.T) {
+	t.Parallel()
+	spec := &corev1.PodSpec{Containers: []corev1.Container{
+		container("more", list("100m", "128Mi"), list("200m", "")),
+		container("less", list("100m", "128Mi"), list("200m", "")),
+		container("limited", list("100m", ""), list("100m", "")),
+		container("none", nil, nil),
+	}}
+	size := func(name string, requests, limits corev1.ResourceList) autoscalingv1beta1.ContainerSizing {
+		return autoscalingv1beta1.ContainerSizing{ContainerName: name, Requests: requests, Limits: limits}
+	}
+	sizes := []autoscalingv1beta1.ContainerSizing{
+		size("more", list("101m", "64Mi"), list("202m", "")), size("less", list("50m", "128Mi"), list("100m", "")),
+		size("limited", list("50m", ""), list("101m", "")), size("none", list("1m", "1Mi"), nil), size("gone", list("1m", ""), nil),
+	}
+	before := copied(sizes)
+	fallback := func(ranges []corev1.LimitRange) map[string]autoscalingv1beta1.ContainerSizing {
+		got := map[string]autoscalingv1beta1.ContainerSizing{}
+		for _, size := range NoMoreThanTemplate(spec, sizes, ranges) {
+			got[size.ContainerName] = size
+		}
+		return got
+	}
+	got := fallback(nil)
+	assert.Equal(t, before, sizes, "the sizes stay as they are")
+	assert.Len(t, got, 2)
+	assertAmounts(t, list("", "64Mi"), got["more"].Requests, "requests of more")
+	assertAmounts(t, list("50m", "128Mi"), got["less"].Requests, "requests of less")
+	assertAmounts(t, list("100m", ""), got["less"].Limits, "limits of less")
+
+	// Without the size of the first, 280m are requested in all, or 100m by each.
+	got = fallback(podItem(corev1.LimitRangeItem{Min: list("280m", "")}))
+	assertAmounts(t, list("80m", "128Mi"), got["less"].Requests, "requests of less")
+	got = fallback(limitRanges(corev1.LimitRangeItem{DefaultRequest: list("1m", "")}))
+	assertAmounts(t, list("1m", ""), got["none"].Requests, "requests of none")
+}
+
+// newPodWithin returns the spec of a pod, and LimitRanges that admit it.
+func newPodWithin(r *rand.Rand) (*corev1.PodSpec, []corev1.LimitRange) {
+	bytes := func(amount int64) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(amount, resource.BinarySI)}
+	}
+	spec := &corev1.PodSpec{}
+	for i := range 1 + r.Intn(4) {
+		c := container(string(rune('a'+i)), nil, nil)
+		if request := somewhere(r); r.Intn(8) > 0 {
+			c.Resources.Requests = bytes(request)
+			if r.Intn(4) > 0 {
+				c.Resources.Limits = bytes(max(1, request+somewhere(r)*int64(r.Intn(2))))
+			}
+		}
+		switch r.Intn(4) {
+		case 0:
+			c.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+			fallthrough
+		case 1:
+			spec.InitContainers = append(spec.InitContainers, c)
+		default:
+			spec.Containers = append(spec.Containers, c)
+		}
+	}
+	var ranges []corev1.LimitRange
+	for len(ranges) < 3 {
+		item := corev1.LimitRangeItem{}
+		for _, f := range []func(){
+			func() { item.Type = []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer}[r.Intn(2)] },
+			func() { item.Min = bytes(somewhere(r)) },
+			func() { item.Max = bytes(max(1, somewhere(r))) },
+			func() {
+				item.MaxLimitRequestRatio = corev1.ResourceList{
+					corev1.ResourceMemory: *resource.NewMilliQuantity(1000+r.Int63n(3000), resource.DecimalSI)}
+			},
+		} {
+			if item.Type == "" || r.Intn(2) > 0 {
+				f()
+			}
+		}
+		if added := slices.Concat(ranges, limitRanges(item)); admits(added, spec, sizedResources[1]) {
+			ranges = added
+		} else if r.Intn(20) == 0 {
+			break
+		}
+	}
+	return spec, ranges
+}
+
+func TestPropertyAPodThatLimitRangesAdmitIsAdmittedAtItsSize(t *testing.T) {
+	t.Parallel()
+	near, far := 0, 0
+	property := func(seed int64) bool {
+		r := rand.New(rand.NewSource(seed))
+		spec, ranges := newPodWithin(r)
+		targets := map[string]corev1.ResourceList{}
+		for _, c := range containersOf(spec) {
+			if (c.RestartPolicy != nil || r.Intn(3) > 0) && r.Intn(5) > 0 {
+				targets[c.Name] = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(somewhere(r), resource.BinarySI)}
+			}
+		}
+		scaler := &autoscalingv1beta1.VerticalScalerSpec{}
+		if r.Intn(4) == 0 {
+			scaler.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{
+				{ContainerName: "*", ControlledValues: autoscalingv1beta1.ControlledValuesRequestsOnly}}
+		}
+		sizes := Template(scaler, spec, targets, ranges)
+		fallback := NoMoreThanTemplate(spec, sizes, ranges)
+		if len(targets) > 0 && len(sizes) == 0 {
+			far++
+		} else {
+			near++
+		}
+		pod := newTemplate(spec, ranges)
+		return assert.True(t, pod.admits(sizedResources[1], sizes), "%v of %v in %v", sizes, spec, ranges) &&
+			assert.True(t, pod.admits(sizedResources[1], fallback), "%v of %v in %v", fallback, spec, ranges) &&
+			assert.False(t, exceed(pod, fallback), "%v of %v in %v", fallback, spec, ranges) &&
+			assert.True(t, fitting(pod.sized(sizes)) && fitting(pod.sized(fallback)))
+	}
+	require.NoError(t, quick.Check(property, &quick.Config{MaxCount: 5000, Rand: rand.New(rand.NewSource(1))}))
+	assert.Less(t, far, near/10, "pods of which nothing is sized")
+}
+
+func exceed(pod *template, sizes []autoscalingv1beta1.ContainerSizing) bool {
+	for i := range sizes {
+		if sizedResources[1].above(pod.container(sizes[i].ContainerName).Resources, sizes[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func fitting(spec *corev1.PodSpec) bool {
+	for _, c := range containersOf(spec) {
+		if !fits(c.Resources) {
+			return false
+		}
+	}
+	return true
+}
