@@ -32,7 +32,8 @@ import (
 // +kubebuilder:rbac:groups=metrics.k8s.io,resources=pods,verbs=list
 
 // VerticalScalerReconciler finds, for each VerticalScaler, the Deployment that it names, and
-// says what its pods should request. It never writes to that Deployment.
+// says what its pods should request and has them get it. Of that Deployment it writes at most
+// that its pods are to be replaced.
 type VerticalScalerReconciler struct {
 	client.Client
 	recorder   events.EventRecorder
