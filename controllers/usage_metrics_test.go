@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -103,15 +105,20 @@ func labelsOf(metric *dto.Metric) map[string]string {
 	return all
 }
 
-func TestEveryMetricIsThereFromTheStart(t *testing.T) {
+func TestEveryMetricIsThereFromTheStartAndDocumented(t *testing.T) {
 	t.Parallel()
 	m := startManager(t, env.Namespace(t))
 	families, err := m.metrics.Gather()
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join("..", "docs", "manager.md"))
 	require.NoError(t, err)
 	var names []string
 	for _, family := range families {
 		names = append(names, family.GetName())
 		assert.NotEmpty(t, family.GetHelp(), family.GetName())
+		if strings.HasPrefix(family.GetName(), "upright_") {
+			assert.Regexp(t, "`"+family.GetName()+"[`{]", string(page))
+		}
 	}
 	// But for the gauges of what there is to recommend.
 	assert.Equal(t, []string{
