@@ -94,6 +94,14 @@ func TestRequestsAreLoweredWhenTheTargetIs(t *testing.T) {
 	has(t, s.pods[0], 0, large, nil)
 }
 
+// runsAfterKill writes the status of a pod whose container "web" was killed and runs again.
+func runsAfterKill(t *testing.T, pod *corev1.Pod, n int) {
+	t.Helper()
+	killed(t, pod, "web", n)
+	pod.Status.ContainerStatuses[0].Resources = pod.Spec.Containers[0].Resources.DeepCopy()
+	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
+}
+
 func TestAnOOMKillRaisesTheMemoryOfRunningPodsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
@@ -101,9 +109,7 @@ func TestAnOOMKillRaisesTheMemoryOfRunningPodsAtOnce(t *testing.T) {
 	}).open(t)
 	s.applied(t, isFalse, "Stabilizing")
 	pod := s.pods[0]
-	killed(t, pod, "web", 1)
-	pod.Status.ContainerStatuses[0].Resources = pod.Spec.Containers[0].Resources.DeepCopy()
-	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
+	runsAfterKill(t, pod, 1)
 	start := time.Now()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.Positive(c, refresh(c, pod).Spec.Containers[0].Resources.Requests.Memory().Cmp(*small.Memory()))
@@ -118,10 +124,7 @@ func TestAnOOMKillOfHoursAgoIsNoReasonToHurry(t *testing.T) {
 		s.scaler.Spec.Behavior, s.scaler.Spec.ContainerPolicies = nil, nil
 	}).open(t)
 	s.applied(t, isFalse, "Stabilizing")
-	pod := s.pods[0]
-	killed(t, pod, "web", -int(2*time.Hour/time.Second))
-	pod.Status.ContainerStatuses[0].Resources = pod.Spec.Containers[0].Resources.DeepCopy()
-	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
+	runsAfterKill(t, s.pods[0], -int(2*time.Hour/time.Second))
 	s.asksNoMoreThan(t, 0)
 	s.applied(t, isFalse, "Stabilizing")
 	assert.InDelta(t, 1, value(t, s.manager, "upright_oom_kills_total"), 0)
