@@ -17,14 +17,18 @@ import (
 	"example.com/upright/internal/sizing"
 )
 
-// rollOut has a Deployment replace its pods, where it can be now, as kubectl rollout restart
-// does: the annotation is all that is ever written of a Deployment that is not ours. It returns the reason of
-// the condition Applied for the pods that wait for it, and the time after which to look again.
+// rollOut has a Deployment replace its pods, where it can be now and new ones get their size, as
+// kubectl rollout restart does: the annotation is all that is ever written of a Deployment that
+// is not ours. It returns the reason of the condition Applied for the pods that wait for it, and
+// the time after which to look again.
 func (r *VerticalScalerReconciler) rollOut(
-	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, d *appsv1.Deployment, now time.Time,
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, d *appsv1.Deployment, isPublished bool, now time.Time,
 ) (reason string, again time.Duration, err error) {
 	if reason, again = sizing.RolloutHeld(d, scaler.Spec.Behavior, now); reason != "" {
 		return reason, again, nil
+	}
+	if !isPublished { // The next pass, which the new status brings about, finds it so.
+		return autoscalingv1beta1.ReasonRolloutInProgress, 0, nil
 	}
 	configuration := appsv1ac.Deployment(d.Name, d.Namespace).
 		WithUID(d.UID). // Another Deployment of the name is not meant.

@@ -97,12 +97,12 @@ func (r *VerticalScalerReconciler) resize(
 		return newResizes(), nil
 	}
 	resized, err := r.resizer.resize(ctx, scaler, status, record, found.pods)
-	if err != nil || resized.stuck() == 0 || found.policyMissing || scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInPlaceOrRollout ||
-		!equality.Semantic.DeepEqual(scaler.Status.Sizing, status.Sizing) || // New pods would not get it yet.
-		scaler.Status.DeploymentName != status.DeploymentName {
+	if err != nil || resized.stuck() == 0 || found.policyMissing || scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInPlaceOrRollout {
 		return resized, err
 	}
-	reason, again, err := r.rollOut(ctx, scaler, found.deployment, time.Now())
+	// What is published, new pods get.
+	isPublished := equality.Semantic.DeepEqual(scaler.Status.Sizing, status.Sizing) && scaler.Status.DeploymentName == status.DeploymentName
+	reason, again, err := r.rollOut(ctx, scaler, found.deployment, isPublished, time.Now())
 	resized.replace(reason, again)
 	return resized, err
 }
