@@ -25,6 +25,7 @@ func TestPodsThatCannotBeResizedStayAsTheyAreUntilTheyCan(t *testing.T) {
 	for name, c := range map[string]struct {
 		has, get corev1.ResourceRequirements
 		answer   string
+		quota    string
 		scaler   func(scaler)
 		reason   string
 		message  string
@@ -45,18 +46,27 @@ func TestPodsThatCannotBeResizedStayAsTheyAreUntilTheyCan(t *testing.T) {
 		},
 		"since their nodes are too old": {
 			has: charted, get: sized, answer: "Unsupported",
-			reason: "ResizeUnsupported", message: "upgrade the nodes",
+			reason: "ResizeUnsupported", message: "Kubernetes 1.33 or later",
 		},
-		"since the API server refuses it": {
+		"since they are larger than their nodes": {
 			has: charted, get: sized, answer: "Granted",
 			scaler: func(s scaler) { recommendAlways(s, tooLarge) },
-			reason: "ResizeRefused", message: "node didn't have enough allocatable resources",
+			reason: "ResizeInfeasible", message: "lower maxAllowed.*node didn't have enough allocatable resources",
 			mend: func(s scaler) { recommendAlways(s, sized.Requests) },
+		},
+		"since a quota has no room": {
+			has: charted, get: resourcesOf("120m", "128Mi", "240m", "256Mi"), answer: "Granted",
+			quota:  "500m",
+			reason: "ResizeRefused", message: "exceeded quota",
+			mend: func(s scaler) { recommendAlways(s, resourcesOf("120m", "128Mi", "0", "0").Requests) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
+			if c.quota != "" {
+				createCPUQuota(t, namespace, c.quota)
+			}
 			deployment := newChartedDeployment(namespace, 2, c.answer)
 			containers := &deployment.Spec.Template.Spec.Containers
 			(*containers)[0].Resources = *c.has.DeepCopy()
@@ -175,6 +185,15 @@ func TestOnlyAShareOfThePodsHasAContainerRestartedAtATime(t *testing.T) {
 	becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
 	assert.Equal(t, 4, writtenForScalers(t, namespace, "pods/resize"))
 	assert.Len(t, replicaSetsOf(t, namespace), 1)
+}
+
+// createCPUQuota limits what the pods of a namespace may request, and waits until the limit holds.
+func createCPUQuota(t *testing.T, namespace, cpu string) {
+	t.Helper()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cpu"}}
+	quota.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse(cpu)}
+	create(t, quota)
+	eventually(t, func(c *assert.CollectT) { require.NotEmpty(c, refresh(c, quota).Status.Used) })
 }
 
 func isDeferred(pod *corev1.Pod) bool {
