@@ -161,8 +161,10 @@ func (c *Cluster) start(ctx context.Context, options Options) error {
 	if _, err := run(create); err != nil {
 		return fmt.Errorf("starting the control plane, whose logs are in %s: %w", c.Logs(), err)
 	}
+	if err := c.waitEstablished(ctx); err != nil {
+		return fmt.Errorf("waiting for the kinds of kwok to be served: %w", err)
+	}
 	for _, step := range [][]string{
-		{"wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=1m"},
 		{"apply", "--server-side", "-f", c.manifest("simulation")},
 		{"apply", "--server-side", "-f", c.manifest("nodes.yaml")},
 		{"wait", "--for=condition=Ready", "nodes", "--all", "--timeout=1m"},

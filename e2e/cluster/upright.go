@@ -2,11 +2,14 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
@@ -21,6 +24,9 @@ const (
 
 	// managerDir is the part of the deploy folder that has the manager's Deployment.
 	managerDir = "manager"
+
+	establishedInterval = 100 * time.Millisecond
+	establishedTimeout  = time.Minute
 
 	// tokenDuration outlives any demo and any test.
 	tokenDuration = "720h"
@@ -51,9 +57,23 @@ func (c *Cluster) InstallUpright(ctx context.Context, deploy string) error {
 			return fmt.Errorf("installing %s: %w", dir, err)
 		}
 	}
-	_, err = c.Kubectl(ctx, "wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=1m")
-	if err != nil {
+	if err := c.waitEstablished(ctx); err != nil {
 		return fmt.Errorf("waiting for the kinds to be served: %w", err)
+	}
+	return nil
+}
+
+// waitEstablished waits until the API server serves all the kinds that are defined. kubectl
+// fails at once on a definition that has no conditions at all yet, so it is asked again.
+func (c *Cluster) waitEstablished(ctx context.Context) error {
+	var failure error
+	err := wait.PollUntilContextTimeout(ctx, establishedInterval, establishedTimeout, true, func(ctx context.Context) (bool, error) {
+		_, failure = c.Kubectl(ctx, "wait", "--for=condition=Established", "customresourcedefinitions", "--all",
+			"--timeout="+establishedTimeout.String())
+		return failure == nil, nil
+	})
+	if err != nil {
+		return errors.Join(err, failure)
 	}
 	return nil
 }
