@@ -36,6 +36,8 @@ func RolloutHeld(d *appsv1.Deployment, behavior *autoscalingv1beta1.Behavior, no
 			cooldown = time.Duration(*seconds) * time.Second
 		}
 	}
+	// The annotation has whole seconds: of two rollouts in one, the second would change nothing.
+	cooldown = max(cooldown, time.Second)
 	switch left := cooldown - now.Sub(lastRollout(d)); {
 	case d.Spec.Paused:
 		return autoscalingv1beta1.ReasonDeploymentPaused, 0

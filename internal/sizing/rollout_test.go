@@ -110,13 +110,14 @@ func TestTheNextRolloutWaitsForTheCooldown(t *testing.T) {
 		ago      time.Duration
 		left     time.Duration
 	}{
-		"an hour by default":         {nil, 20 * time.Minute, 40 * time.Minute},
-		"also with a mere behavior":  {&autoscalingv1beta1.Behavior{}, time.Minute, 59 * time.Minute},
-		"also with mere rules":       {&autoscalingv1beta1.Behavior{Rollout: &autoscalingv1beta1.RolloutRules{}}, 0, time.Hour},
-		"up to its last second":      {nil, time.Hour - time.Second, time.Second},
-		"and not longer":             {nil, time.Hour, 0},
-		"as long as the user says":   {cooldown(60), 20 * time.Second, 40 * time.Second},
-		"not at all, if the user so": {cooldown(0), 0, 0},
+		"an hour by default":        {nil, 20 * time.Minute, 40 * time.Minute},
+		"also with a mere behavior": {&autoscalingv1beta1.Behavior{}, time.Minute, 59 * time.Minute},
+		"also with mere rules":      {&autoscalingv1beta1.Behavior{Rollout: &autoscalingv1beta1.RolloutRules{}}, 0, time.Hour},
+		"up to its last second":     {nil, time.Hour - time.Second, time.Second},
+		"and not longer":            {nil, time.Hour, 0},
+		"as long as the user says":  {cooldown(60), 20 * time.Second, 40 * time.Second},
+		"a second at least":         {cooldown(0), 0, time.Second},
+		"not more, if the user so":  {cooldown(0), time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
