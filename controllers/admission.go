@@ -3,6 +3,8 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,13 +21,19 @@ import (
 // deploy/admission.
 const admissionPolicy = "upright-sizing"
 
+// takesEffect is how long after it was installed the API server certainly goes by a policy: it
+// looks for new ones once a second.
+const takesEffect = 3 * time.Second
+
 // admission knows whether the API server sizes new pods.
 type admission struct {
 	cache cache.Cache
 	// unserved says that the API server has no such policies at all.
 	unserved bool
-	changed  chan struct{}
-	wakeAll  func(context.Context) error
+	// fresh counts what was installed so recently that pods may still be born without it.
+	fresh   atomic.Int32
+	changed chan struct{}
+	wakeAll func(context.Context) error
 }
 
 // newAdmission returns what watches the policy, and wakes all scalers when it comes or goes.
@@ -45,14 +53,31 @@ func newAdmission(ctx context.Context, mgr ctrl.Manager, wakeAll func(context.Co
 		if err != nil {
 			return nil, fmt.Errorf("cache %T: %w", obj, err)
 		}
-		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(any) { a.tellChanged() },
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+			AddFunc:    a.tellInstalled,
 			DeleteFunc: func(any) { a.tellChanged() },
 		}); err != nil {
 			return nil, fmt.Errorf("watch %T: %w", obj, err)
 		}
 	}
 	return a, nil
+}
+
+// tellInstalled tells of the policy and its binding when they have taken effect, as those have
+// that were there before.
+func (a *admission) tellInstalled(obj any, isInInitialList bool) {
+	if isInInitialList {
+		a.tellChanged()
+		return
+	}
+	if installed, isObject := obj.(client.Object); !isObject || installed.GetName() != admissionPolicy {
+		return
+	}
+	a.fresh.Add(1)
+	time.AfterFunc(takesEffect, func() {
+		a.fresh.Add(-1)
+		a.tellChanged()
+	})
 }
 
 func (a *admission) tellChanged() {
@@ -87,7 +112,7 @@ func (a *admission) Start(ctx context.Context) error {
 
 // missing reports whether the API server does not size new pods.
 func (a *admission) missing(ctx context.Context) (bool, error) {
-	if a.unserved {
+	if a.unserved || a.fresh.Load() > 0 {
 		return true, nil
 	}
 	for _, obj := range []client.Object{
