@@ -67,15 +67,15 @@ func TestSpecsHoldForNewPodsWhileTheManagerIsStopped(t *testing.T) {
 		}
 	}
 
-	require.NoError(t, env.manager.Stop(t.Context()))
 	born := map[string][]corev1.Pod{}
-	for name, b := range births {
-		b.change(t, namespaces[name])
-	}
-	for name := range births {
-		born[name] = replacePods(t, deploymentOf(t, namespaces[name], "web"))
-	}
-	require.NoError(t, env.startManager(t.Context()))
+	whileManagerIsStopped(t, func() {
+		for name, b := range births {
+			b.change(t, namespaces[name])
+		}
+		for name := range births {
+			born[name] = replacePods(t, deploymentOf(t, namespaces[name], "web"))
+		}
+	})
 
 	for name, b := range births {
 		t.Run(name, func(t *testing.T) { requireResources(t, b.want, born[name]) })

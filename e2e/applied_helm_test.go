@@ -100,24 +100,23 @@ func TestPodsOfAHelmReleaseAreBornAtTheRecommendedSizeWhileTheManagerIsStopped(t
 	requireResources(t, charted, running)
 	require.Len(t, running, 2)
 
-	require.NoError(t, env.manager.Stop(t.Context()))
-	bare := bareCopy(&running[0])
-	for _, ns := range []string{namespace, elsewhere} {
-		kubectl(t, ns, "delete", "pods", "--all")
-		kubectl(t, ns, "scale", "deployment", "--all", "--replicas", "3")
-	}
-	create(t, bare)
-	sizes := map[string][]corev1.Pod{}
-	eventually(t, func(c *assert.CollectT) {
+	bare, sizes := bareCopy(&running[0]), map[string][]corev1.Pod{}
+	whileManagerIsStopped(t, func() {
 		for _, ns := range []string{namespace, elsewhere} {
-			for _, name := range []string{"web", "web-api"} {
-				pods := ownedPods(c, deploymentOf(c, ns, name))
-				require.Len(c, pods, 3)
-				sizes[ns+"/"+name] = pods
-			}
+			kubectl(t, ns, "delete", "pods", "--all")
+			kubectl(t, ns, "scale", "deployment", "--all", "--replicas", "3")
 		}
+		create(t, bare)
+		eventually(t, func(c *assert.CollectT) {
+			for _, ns := range []string{namespace, elsewhere} {
+				for _, name := range []string{"web", "web-api"} {
+					pods := ownedPods(c, deploymentOf(c, ns, name))
+					require.Len(c, pods, 3)
+					sizes[ns+"/"+name] = pods
+				}
+			}
+		})
 	})
-	require.NoError(t, env.startManager(t.Context()))
 
 	requireResources(t, sized, sizes[namespace+"/web"])
 	requireResources(t, charted, sizes[namespace+"/web-api"])

@@ -156,6 +156,14 @@ func TestManagerCatchesUpAfterTheAPIServerHungForAWhile(t *testing.T) {
 	}
 }
 
+// whileManagerIsStopped does something between a manager and the next, which is started in any case.
+func whileManagerIsStopped(t *testing.T, do func()) {
+	t.Helper()
+	require.NoError(t, env.manager.Stop(t.Context()))
+	defer func() { assert.NoError(t, env.startManager(context.WithoutCancel(t.Context()))) }()
+	do()
+}
+
 // apiServerProcess returns the process of the API server.
 func apiServerProcess(t *testing.T) *os.Process {
 	t.Helper()
