@@ -107,6 +107,16 @@ func TestTrimKeepsOfANodeWhatItHasToGive(t *testing.T) {
 	}, out)
 }
 
+// unscheduled has a pod find no node, but the one for which it may be nominated.
+func unscheduled(nominated string) func(*corev1.Pod) {
+	return func(pod *corev1.Pod) {
+		pod.Status.NominatedNodeName = nominated
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+		})
+	}
+}
+
 func TestPodOfDeploymentLetsThroughWhatConcernsAScaler(t *testing.T) {
 	t.Parallel()
 	of := func(change func(*corev1.Pod)) *corev1.Pod {
@@ -149,6 +159,11 @@ func TestPodOfDeploymentLetsThroughWhatConcernsAScaler(t *testing.T) {
 		"started after a kill": {func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses[0].LastTerminationState = pod.Status.ContainerStatuses[0].State
 			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{}
+		}, false},
+		"it finds no node":           {unscheduled(""), true},
+		"it is nominated for a node": {unscheduled("node"), false},
+		"it has found a node": {func(pod *corev1.Pod) {
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 		}, false},
 		"restarted for another fault": {func(pod *corev1.Pod) { pod.Status.ContainerStatuses[1].RestartCount++ }, false},
 	} {

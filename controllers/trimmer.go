@@ -73,17 +73,24 @@ func (t *trimmer) trimPod(pod *corev1.Pod) {
 	pod.Status = corev1.PodStatus{
 		Phase:                 pod.Status.Phase,
 		QOSClass:              pod.Status.QOSClass,
-		Conditions:            trimConditions(pod.Status.Conditions),
+		Conditions:            trimConditions(&pod.Status),
 		InitContainerStatuses: t.trimStatuses(pod.Status.InitContainerStatuses),
 		ContainerStatuses:     t.trimStatuses(pod.Status.ContainerStatuses),
 	}
 }
 
-// trimConditions leaves what says whether a pod is ready and how a resize goes.
-func trimConditions(conditions []corev1.PodCondition) []corev1.PodCondition {
+// trimConditions leaves what says whether a pod is ready, how a resize goes, and why there is
+// no node for it. Where the scheduler has nominated a node, there is about to be.
+func trimConditions(status *corev1.PodStatus) []corev1.PodCondition {
 	var kept []corev1.PodCondition
-	for i := range conditions {
-		switch condition := &conditions[i]; condition.Type {
+	for i := range status.Conditions {
+		condition := &status.Conditions[i]
+		switch condition.Type {
+		case corev1.PodScheduled:
+			if condition.Status != corev1.ConditionFalse || status.NominatedNodeName != "" {
+				continue
+			}
+			fallthrough
 		case corev1.PodReady, corev1.PodResizePending, corev1.PodResizeInProgress:
 			kept = append(kept, corev1.PodCondition{
 				Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -16,16 +17,19 @@ import (
 )
 
 // setSizing puts into the status what a new pod gets. It stays while the target is away.
-func setSizing(scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings) {
+func setSizing(
+	scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings, now time.Time,
+) {
 	switch {
 	case found.rival != nil || scaler.Spec.Suspend || scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeOff:
-		status.Sizing = nil
+		status.Sizing, status.Fallback = nil, nil
 	case isPinned(scaler):
+		status.Fallback = nil
 	case len(status.Recommendations) == 0:
-		status.Sizing = nil
+		status.Sizing, status.Fallback = nil, nil
 	case found.deployment == nil:
 	default:
-		status.Sizing = sizesOf(scaler, status.Recommendations, found)
+		status.Sizing, status.Fallback = fallBack(scaler, sizesOf(scaler, status.Recommendations, found), found, now)
 	}
 }
 
@@ -64,6 +68,7 @@ func applied(
 	scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings,
 ) metav1.Condition {
 	sizes := status.Sizing
+	obstacle, advice := pinnedObstacle(scaler, sizes, found)
 	condition := metav1.Condition{Type: autoscalingv1beta1.ConditionApplied, Status: metav1.ConditionFalse}
 	switch {
 	case found.rival != nil:
@@ -78,6 +83,10 @@ func applied(
 	case scaler.Spec.Suspend:
 		condition.Reason = autoscalingv1beta1.ReasonSuspended
 		condition.Message = "spec.suspend is set: new pods are born as the Deployment says, and running ones keep their size."
+	case status.Fallback != nil:
+		condition.Reason, condition.Message = status.Fallback.Reason, fallbackMessage(status.Fallback)
+	case obstacle != "":
+		condition.Reason, condition.Message = obstacle, advice
 	case len(sizes) == 0 && len(found.horizontal) > 0:
 		condition.Reason = autoscalingv1beta1.ReasonHPAOnSameResource
 		condition.Message = "Nothing is left to size: " + leftToHPA(found)

@@ -81,19 +81,25 @@ func (r *VerticalScalerReconciler) Reconcile(ctx context.Context, req ctrl.Reque
 	if err := r.findSizing(ctx, scaler, &found); err != nil {
 		return ctrl.Result{}, err
 	}
-	status := newStatus(scaler, found)
-	remember(record, status.Recommendations, time.Now())
+	now := time.Now()
+	status := newStatus(scaler, found, now)
+	remember(record, status.Recommendations, now)
 	found.resized, err = r.resize(ctx, scaler, &status, record, found)
 	setConditions(scaler, &status, found, time.Now())
 	return ctrl.Result{RequeueAfter: found.resized.retryAfter()}, errors.Join(err, r.publish(ctx, scaler, status))
 }
 
-// resize gives the target's running pods their size, where the scaler may.
+// resize gives the target's pods their size, where the scaler may.
 func (r *VerticalScalerReconciler) resize(
 	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus,
 	record *histories.Record, found findings,
 ) (*resizes, error) {
-	if found.deployment == nil || scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeInitial {
+	switch {
+	case found.deployment == nil:
+		return newResizes(), nil
+	case status.Fallback != nil:
+		return r.resizer.restore(ctx, found, status.Fallback.Until.Time, time.Now())
+	case scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeInitial:
 		return newResizes(), nil
 	}
 	resized, err := r.resizer.resize(ctx, scaler, status, record, found.pods)

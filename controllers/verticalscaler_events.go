@@ -17,12 +17,14 @@ var refusals = []string{
 	autoscalingv1beta1.ReasonDeploymentPaused,
 	autoscalingv1beta1.ReasonPodLevelResources,
 	autoscalingv1beta1.ReasonQoSClassFixed,
+	autoscalingv1beta1.ReasonQuotaExceeded,
 	autoscalingv1beta1.ReasonResizeDeferred,
 	autoscalingv1beta1.ReasonResizeFailed,
 	autoscalingv1beta1.ReasonResizeInfeasible,
 	autoscalingv1beta1.ReasonResizeRefused,
 	autoscalingv1beta1.ReasonResizeUnsupported,
 	autoscalingv1beta1.ReasonRolloutNeedsOutage,
+	autoscalingv1beta1.ReasonUnschedulable,
 }
 
 // tellTransitions records events of what is new in a status that has been written.

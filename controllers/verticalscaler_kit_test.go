@@ -152,7 +152,7 @@ func scalerStatus(
 	if found.resized == nil {
 		found.resized = newResizes()
 	}
-	status := newStatus(scaler, found)
+	status := newStatus(scaler, found, now)
 	setConditions(scaler, &status, found, now)
 	return status
 }

@@ -36,14 +36,16 @@ type findings struct {
 }
 
 // newStatus returns a scaler's status with what is recommended and the sizes that follow.
-func newStatus(scaler *autoscalingv1beta1.VerticalScaler, found findings) autoscalingv1beta1.VerticalScalerStatus {
+func newStatus(
+	scaler *autoscalingv1beta1.VerticalScaler, found findings, now time.Time,
+) autoscalingv1beta1.VerticalScalerStatus {
 	status := *scaler.Status.DeepCopy()
 	status.ObservedGeneration = scaler.Generation
 	if status.DeploymentName != scaler.Spec.DeploymentName {
-		status.DeploymentName, status.Recommendations, status.Sizing = scaler.Spec.DeploymentName, nil, nil
+		status.DeploymentName, status.Recommendations, status.Sizing, status.Fallback = scaler.Spec.DeploymentName, nil, nil, nil
 	}
 	setRecommendations(scaler, &status, found)
-	setSizing(scaler, &status, found)
+	setSizing(scaler, &status, found, now)
 	return status
 }
 

@@ -37,37 +37,6 @@ func Template(
 	return nonEmpty(sizes)
 }
 
-// NoMoreThanTemplate returns sizes without those that are above what a Deployment's template
-// has; a container gets what the template says of a resource that it has no size of. There is
-// nothing in it that keeps a pod from being created which can be without any size.
-func NoMoreThanTemplate(
-	template *corev1.PodSpec, sizes []autoscalingv1beta1.ContainerSizing, ranges []corev1.LimitRange,
-) []autoscalingv1beta1.ContainerSizing {
-	t := newTemplate(template, ranges)
-	sizes = slices.DeleteFunc(copied(sizes), func(size autoscalingv1beta1.ContainerSizing) bool {
-		return t.container(size.ContainerName) == nil
-	})
-	for i := range sizes {
-		for _, r := range sizedResources {
-			if r.above(t.container(sizes[i].ContainerName).Resources, sizes[i]) {
-				r.drop(&sizes[i])
-			}
-		}
-	}
-	for _, r := range sizedResources {
-		if !t.admits(r, sizes) && t.admits(r, nil) {
-			t.approach(r, sizes)
-		}
-	}
-	return nonEmpty(sizes)
-}
-
-// above reports whether a size is more than a container has.
-func (r sizedResource) above(has corev1.ResourceRequirements, size autoscalingv1beta1.ContainerSizing) bool {
-	was := r.pairOf(has)
-	return r.of(size.Requests) > was.request || r.of(size.Limits) > was.limit
-}
-
 // template is what LimitRanges look at: the containers of a new pod, with the defaults that
 // they add.
 type template struct {

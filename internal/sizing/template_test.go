@@ -91,43 +91,6 @@ func TestContainersShareWhatLimitRangesAllowThePodInProportionToTheirTargets(t *
 	})
 }
 
-func TestInFallbackNoContainerGetsMoreThanItsTemplateHas(t *testing.T) {
-	t.Parallel()
-	spec := &corev1.PodSpec{Containers: []corev1.Container{
-		container("more", list("100m", "128Mi"), list("200m", "")),
-		container("less", list("100m", "128Mi"), list("200m", "")),
-		container("limited", list("100m", ""), list("100m", "")),
-		container("none", nil, nil),
-	}}
-	size := func(name string, requests, limits corev1.ResourceList) autoscalingv1beta1.ContainerSizing {
-		return autoscalingv1beta1.ContainerSizing{ContainerName: name, Requests: requests, Limits: limits}
-	}
-	sizes := []autoscalingv1beta1.ContainerSizing{
-		size("more", list("101m", "64Mi"), list("202m", "")), size("less", list("50m", "128Mi"), list("100m", "")),
-		size("limited", list("50m", ""), list("101m", "")), size("none", list("1m", "1Mi"), nil), size("gone", list("1m", ""), nil),
-	}
-	before := copied(sizes)
-	fallback := func(ranges []corev1.LimitRange) map[string]autoscalingv1beta1.ContainerSizing {
-		got := map[string]autoscalingv1beta1.ContainerSizing{}
-		for _, size := range NoMoreThanTemplate(spec, sizes, ranges) {
-			got[size.ContainerName] = size
-		}
-		return got
-	}
-	got := fallback(nil)
-	assert.Equal(t, before, sizes, "the sizes stay as they are")
-	assert.Len(t, got, 2)
-	assertAmounts(t, list("", "64Mi"), got["more"].Requests, "requests of more")
-	assertAmounts(t, list("50m", "128Mi"), got["less"].Requests, "requests of less")
-	assertAmounts(t, list("100m", ""), got["less"].Limits, "limits of less")
-
-	// Without the size of the first, 280m are requested in all, or 100m by each.
-	got = fallback(podItem(corev1.LimitRangeItem{Min: list("280m", "")}))
-	assertAmounts(t, list("80m", "128Mi"), got["less"].Requests, "requests of less")
-	got = fallback(limitRanges(corev1.LimitRangeItem{DefaultRequest: list("1m", "")}))
-	assertAmounts(t, list("1m", ""), got["none"].Requests, "requests of none")
-}
-
 // newPodWithin returns the spec of a pod, and LimitRanges that admit it.
 func newPodWithin(r *rand.Rand) (*corev1.PodSpec, []corev1.LimitRange) {
 	bytes := func(amount int64) corev1.ResourceList {

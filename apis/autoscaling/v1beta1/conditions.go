@@ -84,6 +84,10 @@ const (
 	ReasonDeploymentPaused = "DeploymentPaused"
 	// ReasonRestartsLimited says that pods wait for others in which a container restarts.
 	ReasonRestartsLimited = "RestartsLimited"
+	// ReasonQuotaExceeded says that a ResourceQuota refuses new pods at the recommended size.
+	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonUnschedulable says that no node has room for new pods at the recommended size.
+	ReasonUnschedulable = "Unschedulable"
 	// ReasonAdmissionPolicyMissing says that the API server does not size new pods.
 	ReasonAdmissionPolicyMissing = "AdmissionPolicyMissing"
 )

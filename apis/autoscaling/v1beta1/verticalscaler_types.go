@@ -330,6 +330,25 @@ type ContainerSizing struct {
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
 
+// Fallback says why new pods do not get the recommended size for a while, which kept some from
+// being created or from finding a node.
+type Fallback struct {
+	// Why: QuotaExceeded, where a ResourceQuota refused new pods, or Unschedulable, where no node
+	// had room for one.
+	// +kubebuilder:validation:Enum=QuotaExceeded;Unschedulable
+	Reason string `json:"reason"`
+
+	// What the API server or the scheduler said of it.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// When it began.
+	Since metav1.Time `json:"since"`
+
+	// When the recommended size is tried again; before that, when spec is changed.
+	Until metav1.Time `json:"until"`
+}
+
 // VerticalScalerStatus is the state of a VerticalScaler.
 type VerticalScalerStatus struct {
 	// Generation of the spec that this status speaks of.
@@ -357,6 +376,11 @@ type VerticalScalerStatus struct {
 	// +listMapKey=containerName
 	// +optional
 	Sizing []ContainerSizing `json:"sizing,omitempty"`
+
+	// Set while new pods could not be had at the recommended size: until then they get no more
+	// than the Deployment's own template asks for, and pods that run are left alone.
+	// +optional
+	Fallback *Fallback `json:"fallback,omitempty"`
 
 	// Conditions: Ready (wait for this one), TargetFound, Conflicted, RecommendationReady
 	// and Applied.

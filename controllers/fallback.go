@@ -1,0 +1,159 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/sizing"
+)
+
+const (
+	// fallbackTime is how long new pods do without the recommended size where that kept one from
+	// being created or scheduled. Nothing tells when there is room: a quota's use and that of
+	// nodes change all the time.
+	fallbackTime = time.Hour
+	// exceededQuota is how the API server begins to say that a ResourceQuota refuses something
+	// (pkg/admission/plugin/resourcequota in k8s.io/apiserver).
+	exceededQuota = "exceeded quota"
+)
+
+// fallBack returns what new pods get of sizes, and the fallback for which that is less. A spec
+// that has changed is tried at once.
+func fallBack(
+	scaler *autoscalingv1beta1.VerticalScaler, sizes []autoscalingv1beta1.ContainerSizing, found findings, now time.Time,
+) ([]autoscalingv1beta1.ContainerSizing, *autoscalingv1beta1.Fallback) {
+	less := noMoreThanTemplate(sizes, found)
+	if equality.Semantic.DeepEqual(less, sizes) {
+		return sizes, nil
+	}
+	before := scaler.Status.Fallback
+	if before != nil && now.Before(before.Until.Time) && scaler.Status.ObservedGeneration == scaler.Generation {
+		return less, before
+	}
+	reason, message := obstacle(found)
+	if reason == "" {
+		return sizes, nil
+	}
+	since := metav1.NewTime(now).Rfc3339Copy()
+	return less, &autoscalingv1beta1.Fallback{
+		Reason: reason, Message: message, Since: since, Until: metav1.NewTime(since.Add(fallbackTime)),
+	}
+}
+
+// noMoreThanTemplate returns sizes without what the target's template does not ask for itself.
+func noMoreThanTemplate(sizes []autoscalingv1beta1.ContainerSizing, found findings) []autoscalingv1beta1.ContainerSizing {
+	return sizing.NoMoreThanTemplate(&found.deployment.Spec.Template.Spec, sizes, found.limitRanges)
+}
+
+// obstacle returns what new pods that are larger than the template run into, as a reason of
+// the condition Applied, and what is said of it; nothing where there is none.
+func obstacle(found findings) (reason, message string) {
+	for i := range found.deployment.Status.Conditions {
+		condition := &found.deployment.Status.Conditions[i]
+		if condition.Type != appsv1.DeploymentReplicaFailure || condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		// What goes before it names a pod, and would be said anew of each.
+		if _, said, isQuota := strings.Cut(condition.Message, exceededQuota); isQuota {
+			return autoscalingv1beta1.ReasonQuotaExceeded, exceededQuota + said
+		}
+	}
+	for _, pod := range unschedulable(found.pods) {
+		if len(restored(pod, found)) > 0 {
+			return autoscalingv1beta1.ReasonUnschedulable, unschedulableCondition(pod).Message
+		}
+	}
+	return "", ""
+}
+
+// restored returns the containers of a pod that have more than the target's template says,
+// with what it says.
+func restored(pod *corev1.Pod, found findings) []corev1.Container {
+	return sizing.Restored(pod, &found.deployment.Spec.Template.Spec, found.limitRanges)
+}
+
+// unschedulable returns the pods for which there is no node, of those of the newest template:
+// a pod of an older one has the size that was right for that.
+func unschedulable(pods []corev1.Pod) []*corev1.Pod {
+	latest := newest(pods)
+	var found []*corev1.Pod
+	for i := range pods {
+		pod := &pods[i]
+		if unschedulableCondition(pod) != nil && pod.DeletionTimestamp.IsZero() &&
+			pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == latest.Labels[appsv1.DefaultDeploymentUniqueLabelKey] {
+			found = append(found, pod)
+		}
+	}
+	return found
+}
+
+// unschedulableCondition returns the condition that says why there is no node for a pod, nil
+// where there may be one.
+func unschedulableCondition(pod *corev1.Pod) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		condition := &pod.Status.Conditions[i]
+		if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse &&
+			condition.Reason == corev1.PodReasonUnschedulable {
+			return condition
+		}
+	}
+	return nil
+}
+
+// restore gives pods for which there is no node the size that their template says, so that
+// they need not be replaced, and leaves all others alone until the fallback is over.
+func (r *resizer) restore(ctx context.Context, found findings, until, now time.Time) (*resizes, error) {
+	outcome := newResizes()
+	outcome.again = max(until.Sub(now), time.Millisecond)
+	for _, pod := range unschedulable(found.pods) {
+		containers := restored(pod, found)
+		if len(containers) == 0 {
+			continue
+		}
+		reason, message, err := r.resizePod(ctx, pod, containers, now)
+		if err != nil {
+			return outcome, err
+		}
+		outcome.add(reason, pod, message)
+	}
+	return outcome, nil
+}
+
+// fallbackMessage says what to do about a fallback, and when it is over.
+func fallbackMessage(fallback *autoscalingv1beta1.Fallback) string {
+	return fmt.Sprintf("%s (%s). Until %s new pods get no more than the Deployment's template asks for, and running ones keep their "+
+		"size; then, or when spec is changed, the recommended size is tried again.",
+		obstacleAdvice(fallback.Reason), fallback.Message, fallback.Until.UTC().Format(time.RFC3339))
+}
+
+// obstacleAdvice says what to do about an obstacle.
+func obstacleAdvice(reason string) string {
+	if reason == autoscalingv1beta1.ReasonQuotaExceeded {
+		return "A ResourceQuota refuses new pods at their size: raise it or lower maxAllowed"
+	}
+	return "No node has room for new pods at their size: add nodes or lower maxAllowed"
+}
+
+// pinnedObstacle returns what new pods run into at a pinned size, and what to do about it;
+// nothing where there is none.
+func pinnedObstacle(
+	scaler *autoscalingv1beta1.VerticalScaler, sizes []autoscalingv1beta1.ContainerSizing, found findings,
+) (reason, message string) {
+	if !isPinned(scaler) || found.deployment == nil || equality.Semantic.DeepEqual(noMoreThanTemplate(sizes, found), sizes) {
+		return "", ""
+	}
+	reason, said := obstacle(found)
+	if reason == "" {
+		return "", ""
+	}
+	return reason, fmt.Sprintf("%s, or remove the annotation %s, which pins it (%s).",
+		obstacleAdvice(reason), autoscalingv1beta1.AnnotationPin, said)
+}
