@@ -77,12 +77,12 @@ func applied(
 	case scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeOff:
 		condition.Reason = autoscalingv1beta1.ReasonUpdateModeOff
 		condition.Message = "spec.updateMode is Off: sizes are recommended only."
-	case found.target == nil:
-		condition.Reason = autoscalingv1beta1.ReasonDeploymentNotFound
-		condition.Message = "There are no pods to size: they get the size in status.sizing when the Deployment is created."
 	case scaler.Spec.Suspend:
 		condition.Reason = autoscalingv1beta1.ReasonSuspended
 		condition.Message = "spec.suspend is set: new pods are born as the Deployment says, and running ones keep their size."
+	case found.target == nil:
+		condition.Reason = autoscalingv1beta1.ReasonDeploymentNotFound
+		condition.Message = "There are no pods to size: they get the size in status.sizing when the Deployment is created."
 	case status.Fallback != nil:
 		condition.Reason, condition.Message = status.Fallback.Reason, fallbackMessage(status.Fallback)
 	case obstacle != "":

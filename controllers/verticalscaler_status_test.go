@@ -42,6 +42,9 @@ func TestScalerStatusSaysWhatStandsInTheWayFirst(t *testing.T) {
 			status := scalerStatus(scaler, findings{target: test.target, rival: test.rival}, time.Now())
 			assertCondition(t, status.Conditions, "Ready", test.ready, test.reason)
 			assert.Equal(t, test.message, condition(status, "Ready").Message)
+			if test.suspended {
+				assertCondition(t, status.Conditions, "Applied", isFalse, test.reason)
+			}
 			assert.Equal(t, int64(7), status.ObservedGeneration)
 		})
 	}
