@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -21,6 +22,8 @@ type birth struct {
 	// otherwise, an older one where there is one, and what the first then says in Applied.
 	scaler, older func(*autoscalingv1beta1.VerticalScalerSpec)
 	reason        string
+	// Whether other admission policies add containers to the pods, all the time.
+	isInjected bool
 	// What becomes of them, and of the Deployment's pods, while the manager is stopped.
 	scalerLater, olderLater func(*autoscalingv1beta1.VerticalScalerSpec)
 	podLater                func(*corev1.PodSpec)
@@ -39,21 +42,23 @@ func TestSpecsHoldForNewPodsWhileTheManagerIsStopped(t *testing.T) {
 	}
 	limited := resourcesOf("100m", "128Mi", "150m", "200Mi")
 	births := map[string]*birth{
-		"the scaler sizes them":            {want: sized},
-		"the scaler is off":                {scaler: off, reason: "UpdateModeOff", want: charted},
-		"the scaler has been switched off": {scalerLater: off, want: charted},
-		"the scaler is suspended":          {scaler: suspended, reason: "Suspended", want: charted},
-		"the scaler has been suspended":    {scalerLater: suspended, want: charted},
-		"an older scaler is off":           {older: off, reason: "Conflicted", want: charted},
-		"the scaler has come from another": {scaler: other, scalerLater: web, want: charted},
-		"the scaler has left for another":  {scalerLater: other, want: charted},
-		"two scalers have been swapped":    {older: other, scalerLater: other, olderLater: web, want: charted},
-		"their container has another name": {podLater: func(pod *corev1.PodSpec) { pod.Containers[0].Name = "renamed" }, want: charted},
+		"the scaler sizes them":              {want: sized},
+		"the scaler is off":                  {scaler: off, reason: "UpdateModeOff", want: charted},
+		"the scaler has been switched off":   {scalerLater: off, want: charted},
+		"the scaler is suspended":            {scaler: suspended, reason: "Suspended", want: charted},
+		"the scaler has been suspended":      {scalerLater: suspended, want: charted},
+		"an older scaler is off":             {older: off, reason: "Conflicted", want: charted},
+		"the scaler has come from another":   {scaler: other, scalerLater: web, want: charted},
+		"the scaler has left for another":    {scalerLater: other, want: charted},
+		"two scalers have been swapped":      {older: other, scalerLater: other, olderLater: web, want: charted},
+		"containers have been added to them": {isInjected: true, want: sized},
+		"their container has another name":   {podLater: func(pod *corev1.PodSpec) { pod.Containers[0].Name = "renamed" }, want: charted},
 		"their limits are below the size": {
 			scaler: requestsOnly, podLater: func(pod *corev1.PodSpec) { pod.Containers[0].Resources = limited }, want: limited,
 		},
 		"they have a size as a whole": {podLater: func(pod *corev1.PodSpec) { pod.Resources = sized.DeepCopy() }, want: charted},
 	}
+	injectContainers(t)
 	namespaces := map[string]string{}
 	for name, b := range births {
 		namespaces[name] = b.prepare(t)
@@ -78,14 +83,19 @@ func TestSpecsHoldForNewPodsWhileTheManagerIsStopped(t *testing.T) {
 	})
 
 	for name, b := range births {
-		t.Run(name, func(t *testing.T) { requireResources(t, b.want, born[name]) })
+		t.Run(name, func(t *testing.T) {
+			if b.isInjected {
+				requireInjected(t, born[name])
+			}
+			requireResources(t, b.want, born[name])
+		})
 	}
 }
 
 // prepare creates the scalers and what they name, and returns the namespace.
 func (b *birth) prepare(t *testing.T) string {
 	t.Helper()
-	namespace := newNamespace(t)
+	namespace := newNamespace(t, injects, strconv.FormatBool(b.isInjected))
 	for _, name := range []string{"web", "other"} {
 		deployment := newDeployment(namespace, name, 1)
 		deployment.Spec.Template.Spec.Containers[0].Resources = *charted.DeepCopy()

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/utils/ptr"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
@@ -21,10 +20,10 @@ func TestARolloutWaitsUntilItMayBegin(t *testing.T) {
 	t.Parallel()
 	type deployment = *appsv1.Deployment
 	type scaler = *autoscalingv1beta1.VerticalScaler
-	cooldown := func(s scaler, seconds int) { s.Spec.Behavior.Rollout.CooldownSeconds = ptr.To(int32(seconds)) }
+	cooldown := func(s scaler, seconds int) { s.Spec.Behavior.Rollout.CooldownSeconds = new(int32(seconds)) }
 	rolling := func(surge, unavailable int) appsv1.DeploymentStrategy {
 		return appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType, RollingUpdate: &appsv1.RollingUpdateDeployment{
-			MaxSurge: ptr.To(intstr.FromInt(surge)), MaxUnavailable: ptr.To(intstr.FromInt(unavailable)),
+			MaxSurge: new(intstr.FromInt(surge)), MaxUnavailable: new(intstr.FromInt(unavailable)),
 		}}
 	}
 	for name, c := range map[string]struct {
@@ -47,7 +46,7 @@ func TestARolloutWaitsUntilItMayBegin(t *testing.T) {
 			reason: "RolloutNeedsOutage", releaseScaler: func(s scaler) { s.Spec.Behavior.Rollout.AllowOutage = true },
 		},
 		"of a single pod without surge": {
-			deployment: func(d deployment) { d.Spec.Replicas, d.Spec.Strategy = ptr.To[int32](1), rolling(0, 1) },
+			deployment: func(d deployment) { d.Spec.Replicas, d.Spec.Strategy = new(int32(1)), rolling(0, 1) },
 			reason:     "RolloutNeedsOutage", releaseDeployment: func(d deployment) { d.Spec.Strategy = rolling(1, 0) },
 		},
 		"of a Deployment that is being rolled out": {
@@ -110,7 +109,7 @@ func TestARolloutStaysWithinTheStrategyAndComesOnceHoweverManyEventsThereAre(t *
 			create(t, &policyv1.PodDisruptionBudget{
 				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
 				Spec: policyv1.PodDisruptionBudgetSpec{
-					Selector: d.Spec.Selector, MaxUnavailable: ptr.To(intstr.FromInt(0)),
+					Selector: d.Spec.Selector, MaxUnavailable: new(intstr.FromInt(0)),
 				},
 			})
 			settles(t, d)
