@@ -31,33 +31,45 @@ const (
 )
 
 // createTargets creates scalers in a namespace, each with a Deployment, its pods and a
-// checkpoint, and returns a sample of each pod.
+// checkpoint, and returns a sample of each pod. What is recommended is not applied.
 func createTargets(b *testing.B, namespace string, scalers int) []usage.Sample {
 	b.Helper()
 	history := steadyHistory(b, time.Now())
 	samples := make([]usage.Sample, scalers*podsEach)
+	nameOf := func(i int) string { return fmt.Sprintf("web-%d", i) }
 	fill(b, scalers, func(i int) error {
-		name := fmt.Sprintf("web-%d", i)
-		scaler := newScaler(namespace, name, name)
-		objects := []client.Object{releaseDeployment(namespace, name), scaler}
+		objects := []client.Object{releaseDeployment(namespace, nameOf(i))}
 		for n := range podsEach {
-			pod := steadyPod(namespace, name, n)
+			pod := steadyPod(namespace, nameOf(i), n)
 			objects = append(objects, pod)
 			samples[i*podsEach+n] = usage.Sample{
 				Pod: types.NamespacedName{Namespace: namespace, Name: pod.Name}, Container: steadyContainer,
 				CPU: steadyCPU, Memory: steadyMemory, Window: time.Minute,
 			}
 		}
-		for _, object := range objects {
-			if err := env.Client.Create(b.Context(), object); err != nil {
-				return err
-			}
+		return createAll(b, objects...)
+	})
+	// Now, since the API server looks at all scalers of a namespace whenever it creates a pod.
+	fill(b, scalers, func(i int) error {
+		scaler := newScaler(namespace, nameOf(i), nameOf(i))
+		scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeOff
+		if err := createAll(b, scaler); err != nil {
+			return err
 		}
-		return env.Client.Create(b.Context(), checkpointOf(scaler, history))
+		return createAll(b, checkpointOf(scaler, history))
 	})
 	// A source gives its samples in any order.
 	rand.Shuffle(len(samples), func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
 	return samples
+}
+
+func createAll(b *testing.B, objects ...client.Object) error {
+	for _, object := range objects {
+		if err := env.Client.Create(b.Context(), object); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // steadyPod returns a pod of a Deployment as its ReplicaSet creates it.

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/flowcontrol"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,18 +51,19 @@ type upright struct {
 // start starts a cluster and the manager, until the benchmark ends.
 func start(b *testing.B) *upright {
 	b.Helper()
-	u := startCluster(b)
+	u := startCluster(b, 0)
 	u.startManager(b)
 	return u
 }
 
-// startCluster starts a cluster on which everything is installed and no manager runs.
-func startCluster(b *testing.B) *upright {
+// startCluster starts a cluster on which everything is installed and no manager runs, with so
+// many nodes, or as many as a cluster has by default.
+func startCluster(b *testing.B, nodes int) *upright {
 	b.Helper()
 	// A log would get into the middle of a line of results.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	c, err := cluster.Start(b.Context(), cluster.Options{Dir: b.TempDir(), Tools: toolsDir, QPS: qps})
+	c, err := cluster.Start(b.Context(), cluster.Options{Dir: b.TempDir(), Tools: toolsDir, QPS: qps, Nodes: nodes})
 	require.NoError(b, err)
 	b.Cleanup(func() { assert.NoError(b, c.Stop(context.Background())) })
 	require.NoError(b, c.InstallUpright(b.Context(), deployDir))
@@ -114,6 +116,19 @@ func each(b *testing.B, objects []client.Object, do func(client.Object) error) {
 		group.Go(func() error { return do(object) })
 	}
 	require.NoError(b, group.Wait())
+}
+
+// paced is each, beginning with so many objects a second.
+func paced(b *testing.B, objects []client.Object, perSecond float32, do func(client.Object) error) {
+	b.Helper()
+	pace := flowcontrol.NewTokenBucketRateLimiter(perSecond, 1)
+	defer pace.Stop()
+	each(b, objects, func(object client.Object) error {
+		if err := pace.Wait(b.Context()); err != nil {
+			return err
+		}
+		return do(object)
+	})
 }
 
 // busyboxes returns Busyboxes that are still to be created.

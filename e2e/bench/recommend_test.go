@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
 // recommending is the manager while it recommends for a number of VerticalScalers.
@@ -17,12 +19,13 @@ type recommending struct {
 }
 
 // BenchmarkRecommend measures what it costs to recommend for Deployments whose usage
-// is steady: at first, when nothing has been learned, and with histories of weeks.
+// is steady: at first, when nothing has been learned, and with histories of weeks. What is
+// recommended is not applied.
 func BenchmarkRecommend(b *testing.B) {
 	scalers := fullOr(1000, 20)
 	b.Run(fmt.Sprintf("scalers=%d", scalers), func(b *testing.B) {
-		r := recommending{upright: startCluster(b), scalers: scalers, cycle: fullOr(15*time.Second, 5*time.Second)}
-		r.createScaled(b, scalers)
+		r := recommending{upright: startCluster(b, 0), scalers: scalers, cycle: fullOr(15*time.Second, 5*time.Second)}
+		r.createScaled(b, scalers, nil, autoscalingv1beta1.VerticalScalerSpec{UpdateMode: autoscalingv1beta1.UpdateModeOff})
 
 		learning := r.learn(b)
 		r.stopManager(b)

@@ -1,22 +1,14 @@
 package bench
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,59 +18,26 @@ import (
 
 // record is all that happens to the owners and the Deployments of the namespace.
 type record struct {
-	mu          sync.Mutex
+	*follower
 	owners      []ownerState
 	deployments []deploymentState
 	available   map[string]int64 // The generation that an owner last said it is available for.
-	err         error
-
-	changed  chan struct{} // Holds one element when something was added.
-	watching sync.WaitGroup
-	stop     context.CancelFunc
 }
 
 // startRecord begins a record, which must be before there is anything to record.
 func startRecord(b *testing.B, c client.WithWatch) *record {
 	b.Helper()
-	ctx, stop := context.WithCancel(b.Context())
-	r := &record{available: map[string]int64{}, changed: make(chan struct{}, 1), stop: stop}
-	b.Cleanup(stop)
+	r := &record{follower: newFollower(b, c), available: map[string]int64{}}
 	for _, list := range []client.ObjectList{
 		&examplev1alpha1.BusyboxList{}, &cachev1alpha1.MemcachedList{}, &appsv1.DeploymentList{},
 	} {
-		require.NoError(b, c.List(ctx, list, client.InNamespace(namespace)))
+		r.follow(b, list, r.add)
 		require.Zero(b, meta.LenList(list))
-		// Where the API server, being busy, ends a watch, the next begins where that one ended.
-		events, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &toolscache.ListWatch{
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				return c.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &options})
-			},
-		})
-		require.NoError(b, err)
-		r.watching.Go(func() { r.follow(ctx, events) })
 	}
 	return r
 }
 
-// follow adds the events to the record until the context ends.
-func (r *record) follow(ctx context.Context, events watch.Interface) {
-	defer events.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case e, open := <-events.ResultChan():
-			if !open {
-				return // The event before it says why, unless the context has ended.
-			}
-			r.add(e.Object)
-		}
-	}
-}
-
 func (r *record) add(of runtime.Object) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	switch object := of.(type) {
 	case *appsv1.Deployment:
 		r.deployments = append(r.deployments, stateOfDeployment(object))
@@ -86,12 +45,6 @@ func (r *record) add(of runtime.Object) {
 		r.addOwner(object, object.Spec.Image, object.Spec.Size, object.Status.Conditions)
 	case *cachev1alpha1.Memcached:
 		r.addOwner(object, object.Spec.Image, object.Spec.Size, object.Status.Conditions)
-	default:
-		r.err = errors.Join(r.err, fmt.Errorf("a watch has a gap: %w", apierrors.FromObject(of)))
-	}
-	select {
-	case r.changed <- struct{}{}:
-	default:
 	}
 }
 
@@ -136,28 +89,7 @@ func (r *record) end(b *testing.B, c client.Client) {
 	last.Spec.Template.Spec.Containers = append(last.Spec.Template.Spec.Containers, anyContainer())
 	require.NoError(b, c.Create(b.Context(), last))
 	r.wait(b, func() bool { return r.deployments[len(r.deployments)-1].revision >= revision(last) })
-	r.stop()
-	r.watching.Wait()
-	require.NoError(b, r.err)
-}
-
-// wait waits until done, called with the lock held, reports that what it waits for has happened.
-func (r *record) wait(b *testing.B, done func() bool) {
-	b.Helper()
-	for {
-		r.mu.Lock()
-		is, err := done(), r.err
-		r.mu.Unlock()
-		require.NoError(b, err)
-		if is {
-			return
-		}
-		select {
-		case <-r.changed:
-		case <-b.Context().Done():
-			require.NoError(b, b.Context().Err())
-		}
-	}
+	r.follower.end(b)
 }
 
 // revision returns the revision of etcd that wrote the object, which can be

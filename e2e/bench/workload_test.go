@@ -3,19 +3,18 @@ package bench
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
-	watchtools "k8s.io/client-go/tools/watch"
 	"k8s.io/metrics/pkg/client/clientset/versioned"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,22 +34,23 @@ const (
 	podsEach = 2
 	// learned is how far back a history goes that is made up.
 	learned = 14 * 24 * time.Hour
-	// timeout bounds the wait until all pods have been measured, or all scalers have a recommendation.
-	timeout = 5 * time.Minute
 )
 
-// createScaled creates Deployments of pods with a steady usage, each with its
-// VerticalScaler, and returns when the usage of all pods has been measured.
-func (u *upright) createScaled(b *testing.B, count int) {
+// createScaled creates Deployments of pods with a steady usage, and when that of all pods has
+// been measured their VerticalScalers, each with the spec: the API server looks at all of a
+// namespace whenever it creates a pod.
+func (u *upright) createScaled(
+	b *testing.B, count int, requests corev1.ResourceList, spec autoscalingv1beta1.VerticalScalerSpec,
+) {
 	b.Helper()
-	var objects []client.Object
+	var deployments, scalers []client.Object
 	for i := range count {
 		name := fmt.Sprintf("web-%d", i)
-		scaler := &autoscalingv1beta1.VerticalScaler{Spec: autoscalingv1beta1.VerticalScalerSpec{DeploymentName: name}}
-		scaler.Namespace, scaler.Name = namespace, name
-		objects = append(objects, steadyDeployment(name), scaler)
+		scaler := &autoscalingv1beta1.VerticalScaler{Spec: *spec.DeepCopy()}
+		scaler.Namespace, scaler.Name, scaler.Spec.DeploymentName = namespace, name, name
+		deployments, scalers = append(deployments, steadyDeployment(name, requests)), append(scalers, scaler)
 	}
-	u.create(b, objects)
+	u.create(b, deployments)
 	config, err := u.cluster.Config()
 	require.NoError(b, err)
 	metrics, err := versioned.NewForConfig(config)
@@ -60,10 +60,13 @@ func (u *upright) createScaled(b *testing.B, count int) {
 		measured, err := metrics.MetricsV1beta1().PodMetricses(namespace).List(ctx, metav1.ListOptions{})
 		return err == nil && len(measured.Items) == count*podsEach, nil
 	}), "until metrics-server has measured all pods")
+	u.create(b, scalers)
 }
 
-func steadyDeployment(name string) *appsv1.Deployment {
+func steadyDeployment(name string, requests corev1.ResourceList) *appsv1.Deployment {
 	labels := map[string]string{"app": name}
+	container := anyContainer()
+	container.Resources.Requests = requests
 	return &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		Spec: appsv1.DeploymentSpec{
@@ -73,7 +76,7 @@ func steadyDeployment(name string) *appsv1.Deployment {
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{
 					"kwok.x-k8s.io/usage-cpu": steadyCPU.String(), "kwok.x-k8s.io/usage-memory": steadyMemory.String(),
 				}},
-				Spec: corev1.PodSpec{Containers: []corev1.Container{anyContainer()}},
+				Spec: corev1.PodSpec{Containers: []corev1.Container{container}},
 			},
 		},
 	}
@@ -83,33 +86,21 @@ func steadyDeployment(name string) *appsv1.Deployment {
 // least that span.
 func (u *upright) waitScalers(b *testing.B, count int, atLeast time.Duration) {
 	b.Helper()
-	ctx, stop := context.WithTimeout(b.Context(), timeout)
-	defer stop()
 	recommended := map[string]bool{}
-	look := func(scaler *autoscalingv1beta1.VerticalScaler) {
-		if said := scaler.Status.Recommendations; len(said) > 0 && said[0].Span.Duration >= atLeast {
-			recommended[scaler.Name] = true
+	scalers := newFollower(b, u.client)
+	scalers.follow(b, &autoscalingv1beta1.VerticalScalerList{}, func(object runtime.Object) {
+		if scaler, isScaler := object.(*autoscalingv1beta1.VerticalScaler); isScaler {
+			said := scaler.Status.Recommendations
+			recommended[scaler.Name] = len(said) > 0 && said[0].Span.Duration >= atLeast
 		}
-	}
-	var scalers autoscalingv1beta1.VerticalScalerList
-	require.NoError(b, u.client.List(ctx, &scalers, client.InNamespace(namespace)))
-	for i := range scalers.Items {
-		look(&scalers.Items[i])
-	}
-	events, err := watchtools.NewRetryWatcherWithContext(ctx, scalers.ResourceVersion, &toolscache.ListWatch{
-		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return u.client.Watch(ctx, &scalers, &client.ListOptions{Namespace: namespace, Raw: &options})
-		},
 	})
-	require.NoError(b, err)
-	defer events.Stop()
-	for len(recommended) < count {
-		event, open := <-events.ResultChan()
-		require.True(b, open, "the watch ended with %d of %d recommended", len(recommended), count)
-		scaler, isScaler := event.Object.(*autoscalingv1beta1.VerticalScaler)
-		require.True(b, isScaler, "the watch has a gap: %v", apierrors.FromObject(event.Object))
-		look(scaler)
-	}
+	scalers.wait(b, func() bool { return all(recommended, count) })
+	scalers.end(b)
+}
+
+// all reports whether there are so many names, and it is so of each.
+func all(is map[string]bool, count int) bool {
+	return len(is) == count && !slices.Contains(slices.Collect(maps.Values(is)), false)
 }
 
 // ageHistories puts histories of weeks into the checkpoints, while no manager runs
