@@ -2,6 +2,7 @@ package bench
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,4 +54,17 @@ func TestQuantileIsThatOfTheDurationsThatWereObserved(t *testing.T) {
 	assert.InEpsilon(t, 9.9, quantile(metric.GetHistogram(), 0.99), 0.1)
 	assert.InEpsilon(t, 1000, quantile(metric.GetHistogram(), 1), 0.1)
 	assert.Zero(t, quantile(&dto.Histogram{}, 0.99))
+}
+
+// percentile returns the least of the figures that so many percent of them do not exceed.
+func percentile(figures []float64, percent float64) float64 {
+	sorted := slices.Sorted(slices.Values(figures))
+	return sorted[int(math.Ceil(percent/100*float64(len(sorted))))-1]
+}
+
+func TestPercentileIsOneOfTheFigures(t *testing.T) {
+	figures := []float64{4, 1, 3, 2}
+	for percent, want := range map[float64]float64{25: 1, 26: 2, 50: 2, 99: 4, 100: 4} {
+		assert.InDelta(t, want, percentile(figures, percent), 0, "%v %%", percent)
+	}
 }

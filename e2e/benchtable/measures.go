@@ -184,6 +184,83 @@ var measures = []measure{
 		format: megabytes, objects: 1000,
 	},
 	{
+		key:    key{"PodCreation/scalers", "s-with-policy"},
+		label:  "Creating a pod, with so many VerticalScalers in its namespace, median",
+		format: seconds,
+	},
+	{
+		key:    key{"PodCreation/scalers", "s-without-policy"},
+		label:  "  without the admission policy",
+		format: seconds,
+	},
+	{
+		key:    key{"PodCreation/scalers", "ratio"},
+		label:  "  times the time",
+		format: number,
+	},
+	{
+		key:    key{"PodCreation/growth", "added-s/scaler"},
+		label:  "  added for each VerticalScaler of the namespace",
+		format: seconds, aim: new(0.08e-3),
+	},
+	{
+		key:    key{"Apply/scalers", "p99-change-s"},
+		label:  "A Deployment's change to the pass over its VerticalScaler, p99",
+		format: seconds, objects: 1000, aim: new(0.05),
+		peer: "looks once a minute, VPA",
+	},
+	{
+		key:    key{"Apply/scalers", "p50-change-s"},
+		label:  "  median",
+		format: seconds, objects: 1000,
+	},
+	{
+		key:    key{"Apply/scalers", "others-reconciles"},
+		label:  "Passes over VerticalScalers while others' Deployments change for a minute",
+		format: number, objects: 1000, aim: new(0.0),
+	},
+	{
+		key:    key{"Apply/scalers", "others-changes/min"},
+		label:  "  changes in a minute",
+		format: number, objects: 1000,
+	},
+	{
+		key:    key{"Apply/scalers", "p99-oom-kill-s"},
+		label:  "An OOM kill to the resized pod, p99",
+		format: seconds, objects: 1000, aim: new(1.0),
+		peer: "looks once a minute, VPA",
+	},
+	{
+		key:    key{"Apply/scalers", "p50-oom-kill-s"},
+		label:  "  median",
+		format: seconds, objects: 1000,
+	},
+	{
+		key:    key{"Apply/scalers", "s-to-resize-all"},
+		label:  "All recommendations change at once: time until all pods, 2 each, are resized",
+		format: seconds, objects: 1000,
+	},
+	{
+		key:    key{"Apply/scalers", "resizes/pod"},
+		label:  "  writes of a resize per pod",
+		format: number, objects: 1000, aim: new(1.0),
+	},
+	{
+		key:    key{"Apply/scalers", "max-resizes/pod"},
+		label:  "  the most for any one pod",
+		format: number, objects: 1000, aim: new(1.0),
+	},
+	{
+		key:    key{"Apply/scalers", "status-writes/scaler"},
+		label:  "  statuses written per VerticalScaler",
+		format: number, objects: 1000,
+	},
+	{
+		key:    key{"Apply/scalers", "events/scaler"},
+		label:  "  events written per VerticalScaler",
+		format: number, objects: 1000,
+	},
+	{
 		key:    key{"UsageCycle/scalers/cycle", "sec/op"},
 		label:  "Learning from one reading of usage of 2 pods a scaler",
 		format: seconds,
