@@ -20,6 +20,9 @@ const (
 	// being created or scheduled. Nothing tells when there is room: a quota's use and that of
 	// nodes change all the time.
 	fallbackTime = time.Hour
+	// maxFallbackTime is the longest: each that follows upon another is twice as long, so that a
+	// Deployment is not rolled out anew every hour in vain.
+	maxFallbackTime = 24 * time.Hour
 	// exceededQuota is how the API server begins to say that a ResourceQuota refuses something
 	// (pkg/admission/plugin/resourcequota in k8s.io/apiserver).
 	exceededQuota = "exceeded quota"
@@ -35,17 +38,33 @@ func fallBack(
 		return sizes, nil
 	}
 	before := scaler.Status.Fallback
-	if before != nil && now.Before(before.Until.Time) && scaler.Status.ObservedGeneration == scaler.Generation {
+	if scaler.Status.ObservedGeneration != scaler.Generation {
+		before = nil
+	}
+	if isInForce(before, now) {
 		return less, before
+	}
+	length := fallbackTime
+	if before != nil {
+		lasted := before.Until.Sub(before.Since.Time)
+		length = min(2*lasted, maxFallbackTime)
+		if !now.Before(before.Until.Add(lasted)) { // It is too long ago.
+			before, length = nil, fallbackTime
+		}
 	}
 	reason, message := obstacle(found)
 	if reason == "" {
-		return sizes, nil
+		return sizes, before
 	}
 	since := metav1.NewTime(now).Rfc3339Copy()
 	return less, &autoscalingv1beta1.Fallback{
-		Reason: reason, Message: message, Since: since, Until: metav1.NewTime(since.Add(fallbackTime)),
+		Reason: reason, Message: message, Since: since, Until: metav1.NewTime(since.Add(length)),
 	}
+}
+
+// isInForce reports whether there is a fallback that is not over yet.
+func isInForce(fallback *autoscalingv1beta1.Fallback, now time.Time) bool {
+	return fallback != nil && now.Before(fallback.Until.Time)
 }
 
 // noMoreThanTemplate returns sizes without what the target's template does not ask for itself.

@@ -124,7 +124,38 @@ func TestAFallbackOutlivesTheManagerAndEndsWithItsTime(t *testing.T) {
 	s.sizing(t, size("web", large, nil))
 	assert.False(t, time.Now().Before(until.Time))
 	s.applied(t, isTrue, "SizedAtBirth")
-	assert.Nil(t, s.scaler.Status.Fallback)
+	s.refuses(t, overQuota)
+	s.applied(t, isFalse, "QuotaExceeded")
+	fallback := s.scaler.Status.Fallback
+	assert.Equal(t, 2*time.Hour, fallback.Until.Sub(fallback.Since.Time), "the next one is longer")
+}
+
+func TestAFallbackIsTwiceAsLongAsTheOneBeforeUpToADayAndForgottenAfterAsLongAgain(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC)
+	scaler := newScaler("one", "web", "web")
+	scaler.Spec.ContainerPolicies = always(large)
+	target := foreign("one", "web")
+	target.Spec.Template.Spec.Containers = []corev1.Container{sells("web", small, nil)}
+	stuck := target.DeepCopy()
+	stuck.Status.Conditions = []appsv1.DeploymentCondition{{
+		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: overQuota,
+	}}
+	at := func(now time.Time, d *appsv1.Deployment) *autoscalingv1beta1.Fallback {
+		_, fallback := fallBack(scaler, []autoscalingv1beta1.ContainerSizing{size("web", large, nil)}, findings{deployment: d}, now)
+		return fallback
+	}
+	for _, hours := range []int{1, 2, 4, 8, 16, 24, 24} {
+		fallback := at(begin, stuck)
+		require.NotNil(t, fallback)
+		assert.InDelta(t, hours, fallback.Until.Sub(fallback.Since.Time).Hours(), 0)
+		scaler.Status.Fallback = fallback
+		begin = fallback.Until.Time
+		assert.False(t, isInForce(fallback, begin))
+		assert.Equal(t, fallback, at(begin, target), "kept while it is not long over")
+	}
+	assert.Nil(t, at(begin.Add(24*time.Hour), target))
+	assert.InDelta(t, 1, at(begin.Add(24*time.Hour), stuck).Until.Sub(begin.Add(24*time.Hour)).Hours(), 0)
 }
 
 func TestAPinnedSizeStaysThoughAQuotaRefusesIt(t *testing.T) {

@@ -64,12 +64,11 @@ type refusal struct {
 // resize resizes those pods of a scaler's target that are due, and says how each of them stands.
 func (r *resizer) resize(
 	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus,
-	record *histories.Record, pods []corev1.Pod,
+	record *histories.Record, pods []corev1.Pod, now time.Time,
 ) (*resizes, error) {
 	outcome := newResizes()
 	defer func() { r.tell(scaler, outcome) }()
 	restarts := restartsAllowed(scaler, pods)
-	now := time.Now()
 	for _, pod := range runningPods(pods) {
 		due, waits := duePod(scaler, status, record, pod, pods, now)
 		plan := sizing.PlanResize(pod, due)

@@ -65,7 +65,7 @@ func targetOf(recommended []autoscalingv1beta1.ContainerRecommendation, containe
 
 // applied says whether pods get the recommended size, and if not, why.
 func applied(
-	scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings,
+	scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings, now time.Time,
 ) metav1.Condition {
 	sizes := status.Sizing
 	obstacle, advice := pinnedObstacle(scaler, sizes, found)
@@ -83,7 +83,7 @@ func applied(
 	case found.target == nil:
 		condition.Reason = autoscalingv1beta1.ReasonDeploymentNotFound
 		condition.Message = "There are no pods to size: they get the size in status.sizing when the Deployment is created."
-	case status.Fallback != nil:
+	case isInForce(status.Fallback, now):
 		condition.Reason, condition.Message = status.Fallback.Reason, fallbackMessage(status.Fallback)
 	case obstacle != "":
 		condition.Reason, condition.Message = obstacle, advice

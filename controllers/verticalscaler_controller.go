@@ -84,31 +84,31 @@ func (r *VerticalScalerReconciler) Reconcile(ctx context.Context, req ctrl.Reque
 	now := time.Now()
 	status := newStatus(scaler, found, now)
 	remember(record, status.Recommendations, now)
-	found.resized, err = r.resize(ctx, scaler, &status, record, found)
-	setConditions(scaler, &status, found, time.Now())
+	found.resized, err = r.resize(ctx, scaler, &status, record, found, now)
+	setConditions(scaler, &status, found, now)
 	return ctrl.Result{RequeueAfter: found.resized.retryAfter()}, errors.Join(err, r.publish(ctx, scaler, status))
 }
 
 // resize gives the target's pods their size, where the scaler may.
 func (r *VerticalScalerReconciler) resize(
 	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus,
-	record *histories.Record, found findings,
+	record *histories.Record, found findings, now time.Time,
 ) (*resizes, error) {
 	switch {
 	case found.deployment == nil:
 		return newResizes(), nil
-	case status.Fallback != nil:
-		return r.resizer.restore(ctx, found, status.Fallback.Until.Time, time.Now())
+	case isInForce(status.Fallback, now):
+		return r.resizer.restore(ctx, found, status.Fallback.Until.Time, now)
 	case scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeInitial:
 		return newResizes(), nil
 	}
-	resized, err := r.resizer.resize(ctx, scaler, status, record, found.pods)
+	resized, err := r.resizer.resize(ctx, scaler, status, record, found.pods, now)
 	if err != nil || resized.stuck() == 0 || found.policyMissing || scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInPlaceOrRollout {
 		return resized, err
 	}
 	// What is published, new pods get.
 	isPublished := equality.Semantic.DeepEqual(scaler.Status.Sizing, status.Sizing) && scaler.Status.DeploymentName == status.DeploymentName
-	reason, again, err := r.rollOut(ctx, scaler, found.deployment, isPublished, time.Now())
+	reason, again, err := r.rollOut(ctx, scaler, found.deployment, isPublished, now)
 	resized.replace(reason, again)
 	return resized, err
 }

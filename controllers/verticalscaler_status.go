@@ -59,7 +59,7 @@ func setConditions(
 		return c.Reason == autoscalingv1beta1.ReasonPending
 	})
 	for _, condition := range []metav1.Condition{
-		target, conflicted, recommended, applied(scaler, status, found),
+		target, conflicted, recommended, applied(scaler, status, found, now),
 		ready(scaler, target, conflicted, recommended),
 	} {
 		condition.ObservedGeneration = scaler.Generation

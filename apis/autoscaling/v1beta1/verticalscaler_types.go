@@ -345,7 +345,8 @@ type Fallback struct {
 	// When it began.
 	Since metav1.Time `json:"since"`
 
-	// When the recommended size is tried again; before that, when spec is changed.
+	// When the recommended size is tried again; before that, when spec is changed. If that is in
+	// vain, the next time is twice as long, up to a day.
 	Until metav1.Time `json:"until"`
 }
 
@@ -377,8 +378,9 @@ type VerticalScalerStatus struct {
 	// +optional
 	Sizing []ContainerSizing `json:"sizing,omitempty"`
 
-	// Set while new pods could not be had at the recommended size: until then they get no more
-	// than the Deployment's own template asks for, and pods that run are left alone.
+	// Why new pods could not be had at the recommended size. Until the time in it they get no more
+	// than the Deployment's own template asks for, and pods that run are left alone; it stays for
+	// as long again.
 	// +optional
 	Fallback *Fallback `json:"fallback,omitempty"`
 
