@@ -23,6 +23,10 @@ const (
 	// maxFallbackTime is the longest: each that follows upon another is twice as long, so that a
 	// Deployment is not rolled out anew every hour in vain.
 	maxFallbackTime = 24 * time.Hour
+	// quotaPatience is how long a quota may refuse pods that are no larger than their template
+	// until those that run give back what they have more. Refused pods are tried again and again
+	// (pkg/controller/replicaset in k8s.io/kubernetes), more and more seldom.
+	quotaPatience = 30 * time.Second
 	// exceededQuota is how the API server begins to say that a ResourceQuota refuses something
 	// (pkg/admission/plugin/resourcequota in k8s.io/apiserver).
 	exceededQuota = "exceeded quota"
@@ -75,28 +79,36 @@ func noMoreThanTemplate(sizes []autoscalingv1beta1.ContainerSizing, found findin
 // obstacle returns what new pods that are larger than the template run into, as a reason of
 // the condition Applied, and what is said of it; nothing where there is none.
 func obstacle(found findings) (reason, message string) {
-	for i := range found.deployment.Status.Conditions {
-		condition := &found.deployment.Status.Conditions[i]
-		if condition.Type != appsv1.DeploymentReplicaFailure || condition.Status != corev1.ConditionTrue {
-			continue
-		}
-		// What goes before it names a pod, and would be said anew of each.
-		if _, said, isQuota := strings.Cut(condition.Message, exceededQuota); isQuota {
-			return autoscalingv1beta1.ReasonQuotaExceeded, exceededQuota + said
-		}
+	if refused := quotaRefusal(found.deployment); refused != "" {
+		return autoscalingv1beta1.ReasonQuotaExceeded, refused
 	}
 	for _, pod := range unschedulable(found.pods) {
-		if len(restored(pod, found)) > 0 {
+		if len(planRestore(pod, found).Containers) > 0 {
 			return autoscalingv1beta1.ReasonUnschedulable, unschedulableCondition(pod).Message
 		}
 	}
 	return "", ""
 }
 
-// restored returns the containers of a pod that have more than the target's template says,
-// with what it says.
-func restored(pod *corev1.Pod, found findings) []corev1.Container {
-	return sizing.Restored(pod, &found.deployment.Spec.Template.Spec, found.limitRanges)
+// quotaRefusal returns how the API server refused new pods of a Deployment for a ResourceQuota,
+// nothing where it did not.
+func quotaRefusal(d *appsv1.Deployment) string {
+	for i := range d.Status.Conditions {
+		condition := &d.Status.Conditions[i]
+		if condition.Type != appsv1.DeploymentReplicaFailure || condition.Status != corev1.ConditionTrue {
+			continue
+		}
+		// What goes before it names a pod, and would be said anew of each.
+		if _, said, isQuota := strings.Cut(condition.Message, exceededQuota); isQuota {
+			return exceededQuota + said
+		}
+	}
+	return ""
+}
+
+// planRestore returns how a pod gets what the target's template says where it has more.
+func planRestore(pod *corev1.Pod, found findings) sizing.Plan {
+	return sizing.PlanRestore(pod, &found.deployment.Spec.Template.Spec, found.limitRanges)
 }
 
 // unschedulable returns the pods for which there is no node, of those of the newest template:
@@ -128,22 +140,26 @@ func unschedulableCondition(pod *corev1.Pod) *corev1.PodCondition {
 }
 
 // restore gives pods for which there is no node the size that their template says, so that
-// they need not be replaced, and leaves all others alone until the fallback is over.
-func (r *resizer) restore(ctx context.Context, found findings, until, now time.Time) (*resizes, error) {
-	outcome := newResizes()
-	outcome.again = max(until.Sub(now), time.Millisecond)
-	for _, pod := range unschedulable(found.pods) {
-		containers := restored(pod, found)
-		if len(containers) == 0 {
-			continue
+// they need not be replaced. All others are left alone until the fallback is over, unless they
+// leave new pods no room in a quota even so.
+func (r *resizer) restore(
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, fallback *autoscalingv1beta1.Fallback, found findings, now time.Time,
+) (*resizes, error) {
+	pods, again := unschedulable(found.pods), fallback.Until.Sub(now)
+	if quotaRefusal(found.deployment) != "" {
+		patience := fallback.Since.Add(quotaPatience).Sub(now)
+		if patience <= 0 {
+			pods = append(pods, runningPods(found.pods)...)
+		} else {
+			again = min(again, patience)
 		}
-		reason, message, err := r.resizePod(ctx, pod, containers, now)
-		if err != nil {
-			return outcome, err
-		}
-		outcome.add(reason, pod, message)
 	}
-	return outcome, nil
+	outcome, err := r.resizeAll(ctx, pods, restartsAllowed(scaler, found.pods), now, func(pod *corev1.Pod) (sizing.Plan, bool) {
+		return planRestore(pod, found), false
+	})
+	outcome.again = max(again, time.Millisecond)
+	r.tell(scaler, outcome, "what its template asks for")
+	return outcome, err
 }
 
 // fallbackMessage says what to do about a fallback, and when it is over.

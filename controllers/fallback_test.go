@@ -88,6 +88,24 @@ func TestNewPodsGetWhatIsNoMoreThanTheirTemplateHasInAFallbackTooAndRunningOnesA
 	s.sizing(t, size("web", cpu("500m"), cpu("1")))
 }
 
+func TestRunningPodsGiveBackWhatAQuotaRefusesNewPodsEvenAtTheirTemplatesSize(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 2, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
+		s.pods[0].Spec.Containers = []corev1.Container{sells("web", large, nil)}
+	})
+	s.refuses(t, overQuota)
+	since := metav1.NewTime(time.Now().Add(3*time.Second - quotaPatience)).Rfc3339Copy()
+	require.NoError(t, applyStatus(t.Context(), env.Client, "upright-verticalscaler", s.scaler, autoscalingv1beta1.VerticalScalerStatus{
+		ObservedGeneration: s.scaler.Generation, DeploymentName: "web",
+		Fallback: &autoscalingv1beta1.Fallback{Reason: "QuotaExceeded", Since: since, Until: metav1.NewTime(since.Add(time.Hour))},
+	}))
+	s.open(t)
+	has(t, s.pods[0], 0, small, nil)
+	assert.False(t, time.Now().Before(since.Add(quotaPatience)))
+	s.applied(t, isFalse, "QuotaExceeded")
+	s.asksNoMoreThan(t, 1)
+}
+
 func TestPodsThatAreRefusedForAnotherReasonDoNotFallBack(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -66,12 +66,22 @@ func (r *resizer) resize(
 	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus,
 	record *histories.Record, pods []corev1.Pod, now time.Time,
 ) (*resizes, error) {
-	outcome := newResizes()
-	defer func() { r.tell(scaler, outcome) }()
-	restarts := restartsAllowed(scaler, pods)
-	for _, pod := range runningPods(pods) {
+	outcome, err := r.resizeAll(ctx, runningPods(pods), restartsAllowed(scaler, pods), now, func(pod *corev1.Pod) (sizing.Plan, bool) {
 		due, waits := duePod(scaler, status, record, pod, pods, now)
-		plan := sizing.PlanResize(pod, due)
+		return sizing.PlanResize(pod, due), waits
+	})
+	r.tell(scaler, outcome, "the size in status.sizing")
+	return outcome, err
+}
+
+// resizeAll resizes pods by the plan of each, which says besides whether it waits for its time,
+// and says how each of them stands. A container of so many pods may be restarted.
+func (r *resizer) resizeAll(
+	ctx context.Context, pods []*corev1.Pod, restarts int, now time.Time, planOf func(*corev1.Pod) (plan sizing.Plan, waits bool),
+) (*resizes, error) {
+	outcome := newResizes()
+	for _, pod := range pods {
+		plan, waits := planOf(pod)
 		switch {
 		case plan.Blocked != "":
 			outcome.add(plan.Blocked, pod, "")
@@ -145,10 +155,10 @@ func reasonOf(refusal error) (reason string, pause time.Duration) {
 }
 
 // tell records one event for all the pods that were resized.
-func (r *resizer) tell(scaler *autoscalingv1beta1.VerticalScaler, outcome *resizes) {
+func (r *resizer) tell(scaler *autoscalingv1beta1.VerticalScaler, outcome *resizes, size string) {
 	if outcome.asked > 0 {
 		r.recorder.Eventf(scaler, nil, corev1.EventTypeNormal, "Resized", "Resize",
-			"Resized %d of %d pods of Deployment %q to the size in status.sizing.", outcome.asked, outcome.pods, scaler.Spec.DeploymentName)
+			"Resized %d of %d pods of Deployment %q to %s.", outcome.asked, outcome.pods, scaler.Spec.DeploymentName, size)
 	}
 }
 

@@ -105,7 +105,7 @@ func applied(
 		if condition.Reason, condition.Message = found.resized.first(); condition.Reason == "" {
 			condition.Status = metav1.ConditionTrue
 			condition.Reason = autoscalingv1beta1.ReasonSized
-			condition.Message = "All pods have the recommended size, or one that is close to it."
+			condition.Message = "All pods have the recommended size, or one that spec.behavior leaves them."
 		}
 		if isPinned(scaler) {
 			condition.Message += " It is pinned by the annotation " + autoscalingv1beta1.AnnotationPin + "."

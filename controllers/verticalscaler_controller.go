@@ -98,7 +98,7 @@ func (r *VerticalScalerReconciler) resize(
 	case found.deployment == nil:
 		return newResizes(), nil
 	case isInForce(status.Fallback, now):
-		return r.resizer.restore(ctx, found, status.Fallback.Until.Time, now)
+		return r.resizer.restore(ctx, scaler, status.Fallback, found, now)
 	case scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeInitial:
 		return newResizes(), nil
 	}

@@ -44,9 +44,15 @@ func (r sizedResource) above(has corev1.ResourceRequirements, size autoscalingv1
 // service class might change.
 const least = 1
 
-// Restored returns those containers of a pod, of those that can be resized, that have more than
+// PlanRestore returns how a pod that has more than a Deployment's template gives it gets what it
+// gives.
+func PlanRestore(pod *corev1.Pod, template *corev1.PodSpec, ranges []corev1.LimitRange) Plan {
+	return planOf(pod, restored(pod, template, ranges))
+}
+
+// restored returns those containers of a pod, of those that can be resized, that have more than
 // a Deployment's template gives them, with what it gives them.
-func Restored(pod *corev1.Pod, template *corev1.PodSpec, ranges []corev1.LimitRange) []corev1.Container {
+func restored(pod *corev1.Pod, template *corev1.PodSpec, ranges []corev1.LimitRange) []corev1.Container {
 	t := newTemplate(template, ranges)
 	var changed []corev1.Container
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {

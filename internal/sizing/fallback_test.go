@@ -87,7 +87,7 @@ func TestAPodThatIsLargerThanItsTemplateGetsTheTemplatesSize(t *testing.T) {
 			pod.Status.QOSClass = QOSClassAfter(pod, nil)
 			before.Status.QOSClass = pod.Status.QOSClass
 			template := &corev1.PodSpec{Containers: []corev1.Container{test.template}}
-			got := Restored(pod, template, test.ranges)
+			got := restored(pod, template, test.ranges)
 			assert.Equal(t, before, pod, "the pod stays as it is")
 			if test.want.Name == "" {
 				assert.Empty(t, got)
@@ -107,7 +107,7 @@ func TestOfInitContainersThoseThatStayAreRestored(t *testing.T) {
 	pod := podOf()
 	pod.Spec.InitContainers = []corev1.Container{container("init", list("1", ""), nil), container("sidecar", list("1", ""), nil)}
 	pod.Spec.InitContainers[1].RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
-	got := Restored(pod, template, nil)
+	got := restored(pod, template, nil)
 	require.Len(t, got, 1)
 	assert.Equal(t, "sidecar", got[0].Name)
 }

@@ -21,7 +21,12 @@ type Plan struct {
 
 // PlanResize returns how a running pod gets the sizes that are due.
 func PlanResize(pod *corev1.Pod, due []autoscalingv1beta1.ContainerSizing) Plan {
-	plan := Plan{Containers: Resized(pod, due)}
+	return planOf(pod, Resized(pod, due))
+}
+
+// planOf returns how containers of a pod get other resources.
+func planOf(pod *corev1.Pod, changed []corev1.Container) Plan {
+	plan := Plan{Containers: changed}
 	if len(plan.Containers) == 0 {
 		return plan
 	}
@@ -35,7 +40,9 @@ func PlanResize(pod *corev1.Pod, due []autoscalingv1beta1.ContainerSizing) Plan 
 	}
 	for i := range plan.Containers {
 		changed := &plan.Containers[i]
-		plan.Restarts = plan.Restarts || restarts(containerOf(pod, changed.Name), changed)
+		status := statusOf(pod, changed.Name)
+		plan.Restarts = plan.Restarts ||
+			status != nil && status.State.Running != nil && restarts(containerOf(pod, changed.Name), changed)
 	}
 	return plan
 }

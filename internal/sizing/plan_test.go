@@ -147,3 +147,13 @@ func TestAPodOfWhichTheNodeSaysNothingIsNotBeingResized(t *testing.T) {
 	reason, _ := Resizing(pod)
 	assert.Empty(t, reason)
 }
+
+func TestAContainerThatDoesNotRunIsNotRestarted(t *testing.T) {
+	t.Parallel()
+	has := container("app", list("100m", "128Mi"), nil)
+	has.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
+	pod, size := podOf(has), []autoscalingv1beta1.ContainerSizing{sizeOf("app", list("50m", ""), nil)}
+	assert.True(t, PlanResize(pod, size).Restarts)
+	pod.Status.ContainerStatuses = nil
+	assert.False(t, PlanResize(pod, size).Restarts)
+}

@@ -53,7 +53,7 @@ const (
 	// ReasonNothingToApply says that no container has a size: nothing is recommended for those
 	// that the policies size.
 	ReasonNothingToApply = "NothingToApply"
-	// ReasonSized says that all pods have the recommended size, or one that is close to it.
+	// ReasonSized says that all pods have the recommended size, or one that spec.behavior leaves them.
 	ReasonSized = "Sized"
 	// ReasonStabilizing says that pods are off the recommended size, but not for long enough.
 	ReasonStabilizing = "Stabilizing"
