@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -27,8 +28,10 @@ const (
 
 // guard watches every Deployment of the cluster while the tests run, for what must never be:
 // Upright writing more to a Deployment that is not its own than it takes to roll it out, or
-// owning one for a VerticalScaler.
+// owning one for a VerticalScaler; and for pods that cannot be created because of Upright.
 type guard struct {
+	client client.Client
+
 	mutex    sync.Mutex
 	seen     int
 	breaches map[string]bool
@@ -36,27 +39,44 @@ type guard struct {
 }
 
 func startGuard(ctx context.Context, c client.WithWatch) (*guard, error) {
-	g := &guard{breaches: map[string]bool{}, owned: map[string]bool{}}
+	g := &guard{client: c, breaches: map[string]bool{}, owned: map[string]bool{}}
+	deployments := func() client.ObjectList { return &appsv1.DeploymentList{} }
+	if err := watchAll(ctx, c, &appsv1.Deployment{}, deployments, "", g.look); err != nil {
+		return nil, fmt.Errorf("watch all Deployments: %w", err)
+	}
+	events := func() client.ObjectList { return &corev1.EventList{} }
+	if err := watchAll(ctx, c, &corev1.Event{}, events, "reason=FailedCreate", g.lookAtRefusal); err != nil {
+		return nil, fmt.Errorf("watch for pods that could not be created: %w", err)
+	}
+	return g, nil
+}
+
+// watchAll looks at each object of a kind that fields select, now and whenever it changes.
+func watchAll(
+	ctx context.Context, c client.WithWatch, kind client.Object, newList func() client.ObjectList, fields string, look func(any),
+) error {
 	informer := toolscache.NewSharedInformer(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-			list := &appsv1.DeploymentList{}
+			options.FieldSelector = fields
+			list := newList()
 			return list, c.List(ctx, list, &client.ListOptions{Raw: &options})
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			return c.Watch(ctx, &appsv1.DeploymentList{}, &client.ListOptions{Raw: &options})
+			options.FieldSelector = fields
+			return c.Watch(ctx, newList(), &client.ListOptions{Raw: &options})
 		},
-	}, &appsv1.Deployment{}, 0)
+	}, kind, 0)
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    g.look,
-		UpdateFunc: func(_, obj any) { g.look(obj) },
+		AddFunc:    look,
+		UpdateFunc: func(_, obj any) { look(obj) },
 	}); err != nil {
-		return nil, fmt.Errorf("watch all Deployments: %w", err)
+		return err
 	}
 	go informer.RunWithContext(ctx)
 	if !toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return nil, errors.New("watch all Deployments: interrupted")
+		return errors.New("interrupted")
 	}
-	return g, nil
+	return nil
 }
 
 func (g *guard) look(obj any) {

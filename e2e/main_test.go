@@ -156,7 +156,7 @@ func runTests(ctx context.Context, m *testing.M) error {
 	if err != nil {
 		return errors.Join(failure, err)
 	}
-	failure = errors.Join(failure, env.guard.check(requests), checkOwners(ctx))
+	failure = errors.Join(failure, env.guard.check(requests), checkOwners(ctx), checkAllCreatable(ctx, env.client))
 	whole := failure == nil && flagValue("test.run") == "" && flagValue("test.skip") == ""
 	return errors.Join(failure, checkPermissions(ctx, requests, whole))
 }
