@@ -49,31 +49,37 @@ func TestDeploymentWhosePodsCannotBeResizedIsRolledOutOnce(t *testing.T) {
 // A GitOps tool applies what a repository says, again and again, whatever the cluster has.
 func TestGitOpsLoopAndScalerDoNotFight(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	desired := newChartedDeployment(namespace, 2, "Infeasible")
-	desired.TypeMeta = metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}
-	manifest, err := json.Marshal(desired)
-	require.NoError(t, err)
-	apply := func(t require.TestingT) { require.NoError(t, env.Apply(context.Background(), string(manifest))) }
-	apply(t)
-	scaler := create(t, newPromptScaler(namespace, "web"))
+	for answer, rollouts := range map[string]int{"Granted": 0, "Infeasible": 1} {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			desired := newChartedDeployment(namespace, 2, answer)
+			desired.TypeMeta = metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}
+			manifest, err := json.Marshal(desired)
+			require.NoError(t, err)
+			apply := func(t require.TestingT) { require.NoError(t, env.Apply(context.Background(), string(manifest))) }
+			apply(t)
+			scaler := create(t, newPromptScaler(namespace, "web"))
 
-	eventually(t, func(c *assert.CollectT) {
-		apply(c)
-		requireCondition(c, refresh(c, scaler).Status.Conditions, "Applied", metav1.ConditionTrue, "Sized")
-	})
+			eventually(t, func(c *assert.CollectT) {
+				apply(c)
+				requireCondition(c, refresh(c, scaler).Status.Conditions, "Applied", metav1.ConditionTrue, "Sized")
+			})
 
-	deployment := deploymentOf(t, namespace, "web")
-	runsResources(t, deployment, sized, 2)
-	settles(t, deployment)
-	before := workloads(t, namespace)
-	for range 3 {
-		apply(t)
+			deployment := deploymentOf(t, namespace, "web")
+			runsResources(t, deployment, sized, 2)
+			settles(t, deployment)
+			before := workloads(t, namespace)
+			for range 3 {
+				apply(t)
+			}
+			assert.Equal(t, before, workloads(t, namespace), "each with its UID and its resource version")
+			assert.Equal(t, rollouts, writtenForScalers(t, namespace, "deployments"))
+			assert.Equal(t, int64(1+rollouts), refresh(t, deployment).Generation)
+			assert.Len(t, replicaSetsOf(t, namespace), 1+rollouts)
+			assert.True(t, equality.Semantic.DeepEqual(charted, deployment.Spec.Template.Spec.Containers[0].Resources))
+		})
 	}
-	assert.Equal(t, before, workloads(t, namespace), "each with its UID and its resource version")
-	assert.NotEmpty(t, refresh(t, deployment).Spec.Template.Annotations[restartedAt])
-	assert.Equal(t, 1, writtenForScalers(t, namespace, "deployments"))
-	assert.True(t, equality.Semantic.DeepEqual(charted, deployment.Spec.Template.Spec.Containers[0].Resources))
 }
 
 func TestScalerAndTheOwnerOfItsDeploymentSettle(t *testing.T) {
