@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"example.com/upright/internal/testenv"
 )
 
 // Not parallel: the other tests' pods are sized by the same policy.
@@ -36,25 +38,22 @@ func TestAppliedSaysThatTheAdmissionPolicyIsMissingAndThatItIsBack(t *testing.T)
 	assert.Equal(t, 2, s.resizes())
 }
 
-// oldMapper is the REST mapper of an API server that has no MutatingAdmissionPolicies, or
-// cannot say whether it has.
-type oldMapper struct {
+// brokenMapper is the REST mapper of an API server that cannot say whether it has
+// MutatingAdmissionPolicies.
+type brokenMapper struct {
 	meta.RESTMapper
 	err error
 }
 
-func (m oldMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+func (m brokenMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
 	if kind.Kind != "MutatingAdmissionPolicy" {
 		return m.RESTMapper.RESTMapping(kind, versions...)
 	}
-	if m.err != nil {
-		return nil, m.err
-	}
-	return nil, &meta.NoKindMatchError{GroupKind: kind, SearchedVersions: versions}
+	return nil, m.err
 }
 
 // use makes it the manager's mapper.
-func (m oldMapper) use(options *ctrl.Options) {
+func (m brokenMapper) use(options *ctrl.Options) {
 	options.MapperProvider = func(config *rest.Config, c *http.Client) (meta.RESTMapper, error) {
 		inner, err := apiutil.NewDynamicRESTMapper(config, c)
 		m.RESTMapper = inner
@@ -62,13 +61,20 @@ func (m oldMapper) use(options *ctrl.Options) {
 	}
 }
 
+// Not parallel: the other tests have an API server that has such policies.
 func TestOnAnAPIServerWithoutSuchPoliciesRunningPodsAreResizedAndNoneIsReplaced(t *testing.T) {
-	t.Parallel()
-	onOld := func(options *ctrl.Options, _ *rest.Config) { oldMapper{}.use(options) }
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}).open(t, onOld)
+	usual := env
+	t.Cleanup(func() { env = usual })
+	env = testenv.Start(t, map[string]string{
+		"feature-gates": "MutatingAdmissionPolicy=false",
+		"runtime-config": "admissionregistration.k8s.io/v1/mutatingadmissionpolicies=false," +
+			"admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings=false",
+	})
+	require.ErrorContains(t, installAdmission(env.Client), `no matches for kind "MutatingAdmissionPolicy"`)
+	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}).open(t)
 	has(t, s.pods[0], 0, large, nil)
 	s.applied(t, isFalse, "AdmissionPolicyMissing")
-	stuck := newStuckShop(t, 1).open(t, onOld)
+	stuck := newStuckShop(t, 1).open(t)
 	stuck.applied(t, isFalse, "AdmissionPolicyMissing")
 	stuck.neverRollsOut(t)
 }
@@ -76,7 +82,7 @@ func TestOnAnAPIServerWithoutSuchPoliciesRunningPodsAreResizedAndNoneIsReplaced(
 func TestSetupFailsWhereItCannotBeToldWhetherThereAreSuchPolicies(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no discovery today")
-	mgr := newUnstartedManager(t, oldMapper{err: broken}.use)
+	mgr := newUnstartedManager(t, brokenMapper{err: broken}.use)
 	_, err := SetupWithManager(t.Context(), mgr, newOptions())
 	require.ErrorIs(t, err, broken)
 	assert.ErrorContains(t, err, "look up MutatingAdmissionPolicies: ")

@@ -17,8 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
-	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -116,9 +114,9 @@ func (s *shop) uses(pod *corev1.Pod) []usage.Sample {
 }
 
 // open starts the manager of the shop's namespace.
-func (s *shop) open(t *testing.T, change ...func(*ctrl.Options, *rest.Config)) *shop {
+func (s *shop) open(t *testing.T) *shop {
 	t.Helper()
-	s.manager = startManagerWith(t, s.namespace, newOptions(), usageSource{Source: &s.source}, append(change, s.wrote.record)...)
+	s.manager = startManagerWith(t, s.namespace, newOptions(), usageSource{Source: &s.source}, s.wrote.record)
 	return s
 }
 

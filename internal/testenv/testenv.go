@@ -35,11 +35,7 @@ type Environment struct {
 // Run starts an environment, hands it to use, runs the tests and stops the environment,
 // also when the process is interrupted. It returns the exit code for os.Exit.
 func Run(m *testing.M, use func(*Environment)) int {
-	apiServer := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join(Root(), "deploy", "crds")},
-		ErrorIfCRDPathMissing: true,
-		BinaryAssetsDirectory: Assets(),
-	}
+	apiServer := newAPIServer()
 	log.SetLogger(logr.Discard()) // A test that wants a log has one of its own.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
@@ -66,6 +62,27 @@ func runUnless(interrupted <-chan os.Signal, m *testing.M) int {
 	case s := <-interrupted:
 		fmt.Fprintf(os.Stderr, "interrupted (%v): stopping the API server\n", s)
 		return 1
+	}
+}
+
+// Start starts another environment, whose API server has further flags, until a test ends.
+func Start(t testing.TB, flags map[string]string) *Environment {
+	t.Helper()
+	apiServer := newAPIServer()
+	for name, value := range flags {
+		apiServer.ControlPlane.GetAPIServer().Configure().Set(name, value)
+	}
+	t.Cleanup(func() { require.NoError(t, apiServer.Stop()) })
+	environment, err := start(apiServer)
+	require.NoError(t, err)
+	return environment
+}
+
+func newAPIServer() *envtest.Environment {
+	return &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join(Root(), "deploy", "crds")},
+		ErrorIfCRDPathMissing: true,
+		BinaryAssetsDirectory: Assets(),
 	}
 }
 
