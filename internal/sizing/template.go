@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"math"
 	"slices"
 	"sort"
 
@@ -32,7 +33,9 @@ func Template(
 			continue
 		}
 		take(sizes, r, at(t.share(r, at)))
-		t.approach(r, sizes)
+		if !t.admits(r, sizes) {
+			t.approach(r, sizes)
+		}
 	}
 	return nonEmpty(sizes)
 }
@@ -137,10 +140,11 @@ func (r sizedResource) move(size *autoscalingv1beta1.ContainerSizing, has corev1
 		return
 	}
 	was := r.pairOf(has)
-	between := func(from, to int64) int64 { return from + int64(float64(to-from)*way) }
-	now := pair{request: between(was.request, r.amount(&request)), limit: was.limit}
+	between := func(from, to int64) float64 { return float64(from) + float64(to-from)*way }
+	// Rounded so that the limit is no more of its request than it was at both ends of the way.
+	now := pair{request: int64(math.Ceil(between(was.request, r.amount(&request)))), limit: was.limit}
 	if limit, isSet := size.Limits[r.name]; isSet {
-		now.limit = between(was.limit, r.amount(&limit))
+		now.limit = int64(between(was.limit, r.amount(&limit)))
 		r.put(&size.Limits, now.limit)
 	}
 	if now.limit > 0 {

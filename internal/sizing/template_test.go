@@ -82,9 +82,14 @@ func TestContainersShareWhatLimitRangesAllowThePodInProportionToTheirTargets(t *
 		"the ratio of the sums is kept by staying nearer to the template": {
 			containers: []corev1.Container{container("a", list("100m", ""), list("400m", "")), container("b", list("300m", ""), list("300m", ""))},
 			targets:    map[string]corev1.ResourceList{"a": list("300m", ""), "b": list("300m", "")},
-			// 700m to 400m, and then 1500m to 600m: twice the sum at 1100m to 550m.
+			// 700m to 400m, and at the target 1500m to 600m: in between 902m to 451m.
 			ranges: podItem(corev1.LimitRangeItem{MaxLimitRequestRatio: list("2", "")}),
-			want:   []corev1.Container{container("a", list("150m", ""), list("600m", "")), container("b", list("300m", ""), list("300m", ""))}},
+			want:   []corev1.Container{container("a", list("151m", ""), list("602m", "")), container("b", list("300m", ""), list("300m", ""))}},
+		"all that the ratio of the sums leaves of the max": {
+			containers: two, targets: map[string]corev1.ResourceList{"a": list("250m", ""), "b": list("250m", "")},
+			ranges: slices.Concat(limitRanges(corev1.LimitRangeItem{Max: list("250m", "")}),
+				podItem(corev1.LimitRangeItem{Max: list("480m", ""), MaxLimitRequestRatio: list("2", "")})),
+			want: []corev1.Container{container("a", list("120m", ""), list("240m", "")), container("b", list("120m", ""), list("240m", ""))}},
 		"as ever where the pod could not be created anyway": {
 			containers: two, targets: targets, ranges: podItem(corev1.LimitRangeItem{Max: list("100m", "")}),
 			want: []corev1.Container{container("a", list("300m", ""), list("600m", "")), container("b", list("100m", ""), list("200m", ""))}},
