@@ -69,3 +69,16 @@ func TestAPodThatALimitRangeOfPodsAdmitsIsBornAtASizeThatItAdmits(t *testing.T) 
 		})
 	}
 }
+
+func TestRunningPodsFollowALimitRangeOfPodsWhateverIsRecommended(t *testing.T) {
+	t.Parallel()
+	limits := amounts("200m", "512Mi")
+	s := newShop(t, 1, []corev1.Container{sells("web", small, limits), sells("log", small, limits)}, inPlace, func(s *shop) {
+		s.pods[0].Spec.Containers = []corev1.Container{sells("web", large, huge), sells("log", large, huge)}
+	}).open(t)
+	s.applied(t, isTrue, "Sized")
+	create(t, newLimitRange(s.namespace, corev1.LimitRangeItem{Type: corev1.LimitTypePod, Max: amounts("1600m", "4Gi")}))
+	has(t, s.pods[0], 0, amounts("400m", "1Gi"), amounts("800m", "2Gi"))
+	has(t, s.pods[0], 1, amounts("400m", "1Gi"), amounts("800m", "2Gi"))
+	s.asksNoMoreThan(t, 1)
+}

@@ -37,7 +37,8 @@ func Due(
 		}
 		off := offset{
 			r: r, request: r.of(container.Resources.Requests), target: r.amount(&target),
-			lower: r.of(recommended.LowerBound), upper: r.of(recommended.UpperBound),
+			isBound: target.Cmp(recommended.Target[r.name]) < 0,
+			lower:   r.of(recommended.LowerBound), upper: r.of(recommended.UpperBound),
 			killed: killed && r.name == corev1.ResourceMemory,
 		}
 		isDue, isWaiting := off.due(up, down, steady)
@@ -58,6 +59,18 @@ type offset struct {
 	r                             sizedResource
 	request, target, lower, upper int64
 	killed                        bool
+	// isBound says that more is recommended than the container may get.
+	isBound bool
+}
+
+// told returns the least and the greatest target from a window ago until now, so far as the
+// container may get it.
+func (o offset) told(steady Steady, window time.Duration) (least, most int64, ok bool) {
+	least, most, ok = steady(o.r.name, window)
+	if o.isBound {
+		least, most = min(least, o.target), min(most, o.target)
+	}
+	return least, most, ok
 }
 
 // due reports whether the request should follow the target now, or else whether it will later.
@@ -69,7 +82,7 @@ func (o offset) due(up, down rules, steady Steady) (now, later bool) {
 		if o.request < o.lower || o.killed {
 			return true, false
 		}
-		least, _, isKnown := steady(o.r.name, up.window)
+		least, _, isKnown := o.told(steady, up.window)
 		later = up.above(o.target, o.request)
 		return later && isKnown && up.above(least, o.request), later
 	}
@@ -80,7 +93,7 @@ func (o offset) due(up, down rules, steady Steady) (now, later bool) {
 	if o.request > o.upper {
 		window = min(window, excessWindow)
 	}
-	_, most, isKnown := steady(o.r.name, window)
+	_, most, isKnown := o.told(steady, window)
 	later = down.below(o.target, o.request)
 	return later && isKnown && down.below(most, o.request), later
 }

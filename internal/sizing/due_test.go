@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"cmp"
 	"testing"
 	"time"
 
@@ -50,6 +51,7 @@ func TestARequestFollowsItsTarget(t *testing.T) {
 	// A request of 1000 bytes; without bounds, any is within them.
 	for name, test := range map[string]struct {
 		target       int64
+		recommended  int64 // Where it is not the target.
 		lower, upper int64
 		told         targets
 		killed       bool
@@ -80,6 +82,11 @@ func TestARequestFollowsItsTarget(t *testing.T) {
 		"down not within the tolerance above the bound":              {target: 950, upper: 999, told: always(950), want: never},
 		"down after half a day at the upper bound":                   {target: 800, upper: 1000, told: targets{half - 1, 800, 800}, want: later},
 		"down not at once after an OOM kill":                         {target: 800, upper: 9999, killed: true, want: later},
+
+		"down to what it may get of a target that is higher": {
+			target: 800, recommended: 5000, upper: 9999, told: targets{half, 5000, 5000}, want: now},
+		"down to what it may get not before it is known for how long": {
+			target: 800, recommended: 5000, upper: 9999, told: targets{half - 1, 5000, 5000}, want: later},
 
 		"as by default with empty rules, up": {
 			target: 1101, told: targets{half, 1101, 1101}, behavior: behavior(asByDefault, asByDefault), want: now},
@@ -124,7 +131,9 @@ func TestARequestFollowsItsTarget(t *testing.T) {
 			}
 			app := container("app", bytes(1000), bytes(2000))
 			size := autoscalingv1beta1.ContainerSizing{ContainerName: "app", Requests: bytes(test.target), Limits: bytes(2 * test.target)}
-			recommended := &autoscalingv1beta1.ContainerRecommendation{LowerBound: bytes(test.lower), UpperBound: bytes(test.upper)}
+			recommended := &autoscalingv1beta1.ContainerRecommendation{
+				Target: bytes(cmp.Or(test.recommended, test.target)), LowerBound: bytes(test.lower), UpperBound: bytes(test.upper),
+			}
 			due, waits := Due(test.behavior, &app, size, recommended, test.told.steady, test.killed)
 			want := autoscalingv1beta1.ContainerSizing{ContainerName: "app"}
 			if test.want == now {
