@@ -207,7 +207,7 @@ var measures = []measure{
 		key:    key{"Apply/scalers", "p99-change-s"},
 		label:  "A Deployment's change to the pass over its VerticalScaler, p99",
 		format: seconds, objects: 1000, aim: new(0.05),
-		peer: "looks once a minute, VPA",
+		peer: "VPA looks once a minute",
 	},
 	{
 		key:    key{"Apply/scalers", "p50-change-s"},
@@ -228,7 +228,6 @@ var measures = []measure{
 		key:    key{"Apply/scalers", "p99-oom-kill-s"},
 		label:  "An OOM kill to the resized pod, p99",
 		format: seconds, objects: 1000, aim: new(1.0),
-		peer: "looks once a minute, VPA",
 	},
 	{
 		key:    key{"Apply/scalers", "p50-oom-kill-s"},
