@@ -27,6 +27,7 @@ type birth struct {
 	// What becomes of them, and of the Deployment's pods, while the manager is stopped.
 	scalerLater, olderLater func(*autoscalingv1beta1.VerticalScalerSpec)
 	podLater                func(*corev1.PodSpec)
+	isDeletedLater          bool // The first scaler.
 
 	want corev1.ResourceRequirements
 }
@@ -45,6 +46,7 @@ func TestSpecsHoldForNewPodsWhileTheManagerIsStopped(t *testing.T) {
 		"the scaler sizes them":              {want: sized},
 		"the scaler is off":                  {scaler: off, reason: "UpdateModeOff", want: charted},
 		"the scaler has been switched off":   {scalerLater: off, want: charted},
+		"the scaler has been deleted":        {isDeletedLater: true, want: charted},
 		"the scaler is suspended":            {scaler: suspended, reason: "Suspended", want: charted},
 		"the scaler has been suspended":      {scalerLater: suspended, want: charted},
 		"an older scaler is off":             {older: off, reason: "Conflicted", want: charted},
@@ -125,6 +127,9 @@ func (b *birth) change(t *testing.T, namespace string) {
 		if change != nil {
 			edit(t, newScaler(namespace, name, ""), func(s *autoscalingv1beta1.VerticalScaler) { change(&s.Spec) })
 		}
+	}
+	if b.isDeletedLater {
+		remove(t, newScaler(namespace, "web", ""))
 	}
 	if b.podLater != nil {
 		edit(t, deploymentOf(t, namespace, "web"), func(d *appsv1.Deployment) { b.podLater(&d.Spec.Template.Spec) })
