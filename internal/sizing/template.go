@@ -81,7 +81,7 @@ func (t *template) sized(sizes []autoscalingv1beta1.ContainerSizing) *corev1.Pod
 
 // admits reports whether a pod with sizes can be created, so far as a resource goes.
 func (t *template) admits(r sizedResource, sizes []autoscalingv1beta1.ContainerSizing) bool {
-	return admits(t.ranges, t.sized(sizes), r)
+	return len(t.ranges) == 0 || admits(t.ranges, t.sized(sizes), r)
 }
 
 // finest is how finely shares and ways are searched for.
