@@ -106,6 +106,23 @@ func quotaRefusal(d *appsv1.Deployment) string {
 	return ""
 }
 
+// isOfSize reports whether a quota refused pods for their CPU or memory. One that counts them
+// would refuse as many whatever others give back. (Only the first refusal is told until a pod
+// has been created, so that another quota may refuse them by now.)
+func isOfSize(refusal string) bool {
+	_, requested, _ := strings.Cut(refusal, "requested: ")
+	requested, _, _ = strings.Cut(requested, ", used: ")
+	for amount := range strings.SplitSeq(requested, ",") {
+		name, _, _ := strings.Cut(amount, "=")
+		switch corev1.ResourceName(name) {
+		case corev1.ResourceCPU, corev1.ResourceRequestsCPU, corev1.ResourceLimitsCPU,
+			corev1.ResourceMemory, corev1.ResourceRequestsMemory, corev1.ResourceLimitsMemory:
+			return true
+		}
+	}
+	return false
+}
+
 // planRestore returns how a pod gets what the target's template says where it has more.
 func planRestore(pod *corev1.Pod, found findings) sizing.Plan {
 	return sizing.PlanRestore(pod, &found.deployment.Spec.Template.Spec, found.limitRanges)
@@ -146,7 +163,7 @@ func (r *resizer) restore(
 	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, fallback *autoscalingv1beta1.Fallback, found findings, now time.Time,
 ) (*resizes, error) {
 	pods, again := unschedulable(found.pods), fallback.Until.Sub(now)
-	if quotaRefusal(found.deployment) != "" {
+	if isOfSize(quotaRefusal(found.deployment)) {
 		patience := fallback.Since.Add(quotaPatience).Sub(now)
 		if patience <= 0 {
 			pods = append(pods, runningPods(found.pods)...)

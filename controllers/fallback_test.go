@@ -106,6 +106,33 @@ func TestRunningPodsGiveBackWhatAQuotaRefusesNewPodsEvenAtTheirTemplatesSize(t *
 	s.asksNoMoreThan(t, 1)
 }
 
+func TestRunningPodsGiveNothingBackToAQuotaThatCountsThem(t *testing.T) {
+	t.Parallel()
+	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
+		s.pods[0].Spec.Containers = []corev1.Container{sells("web", large, nil)}
+	})
+	s.refuses(t, `pods "web-x" is forbidden: exceeded quota: cpu, requested: pods=1, used: pods=1, limited: pods=1`)
+	long := metav1.NewTime(time.Now().Add(-10 * quotaPatience)).Rfc3339Copy()
+	require.NoError(t, applyStatus(t.Context(), env.Client, "upright-verticalscaler", s.scaler, autoscalingv1beta1.VerticalScalerStatus{
+		ObservedGeneration: s.scaler.Generation, DeploymentName: "web",
+		Fallback: &autoscalingv1beta1.Fallback{Reason: "QuotaExceeded", Since: long, Until: metav1.NewTime(long.Add(time.Hour))},
+	}))
+	s.open(t)
+	s.applied(t, isFalse, "QuotaExceeded")
+	s.asksNoMoreThan(t, 0)
+}
+
+func TestAQuotaRefusesPodsForTheirSizeWhereItIsAboutCPUOrMemory(t *testing.T) {
+	t.Parallel()
+	for requested, want := range map[string]bool{
+		"requests.cpu=500m": true, "limits.memory=1Gi,pods=1": true, "count/pods=1,memory=1Gi": true, "cpu=1": true,
+		"pods=1": false, "requests.nvidia.com/gpu=1": false, "requests.ephemeral-storage=1Gi": false,
+	} {
+		assert.Equal(t, want, isOfSize("exceeded quota: cpu, requested: "+requested+", used: cpu=1, limited: cpu=1"), requested)
+	}
+	assert.False(t, isOfSize(""))
+}
+
 func TestPodsThatAreRefusedForAnotherReasonDoNotFallBack(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
