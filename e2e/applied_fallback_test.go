@@ -56,6 +56,26 @@ func TestPodsThatAQuotaRefusesAtTheirSizeAreCreatedAtThatOfTheirTemplate(t *test
 	runsResources(t, deployment, resourcesOf("150m", "400Mi", "300m", "800Mi"), 3)
 }
 
+func TestRolloutThatAQuotaRefusesGoesOnAtTheSizeOfTheTemplate(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	deployment := create(t, newChartedDeployment(namespace, 2, "Granted"))
+	settles(t, deployment)
+	scaler := newPromptScaler(namespace, "web")
+	scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
+	create(t, scaler)
+	becomesApplied(t, scaler, metav1.ConditionTrue, "SizedAtBirth")
+	// There is room for a third pod of 100m, and for none of 300m.
+	createCPUQuota(t, namespace, "350m")
+
+	kubectl(t, namespace, "rollout", "restart", "deployment", "web")
+
+	becomesApplied(t, scaler, metav1.ConditionFalse, "QuotaExceeded")
+	kubectl(t, namespace, "rollout", "status", "deployment", "web", "--timeout=2m")
+	runsResources(t, deployment, charted, 2)
+	assert.Len(t, replicaSetsOf(t, namespace), 2)
+}
+
 func requestsOf(cpu, memory string) corev1.ResourceList {
 	return resourcesOf(cpu, memory, cpu, memory).Requests
 }
