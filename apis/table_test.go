@@ -17,7 +17,7 @@ import (
 
 func TestAListShowsTheColumnsOfItsKind(t *testing.T) {
 	t.Parallel()
-	scalerColumns := []string{"Name", "Deployment", "Mode", "CPU", "Memory", "Ready", "Reason", "Age"}
+	scalerColumns := []string{"Name", "Deployment", "Mode", "CPU", "Memory", "Ready", "Reason", "Applied", "Age"}
 	for name, test := range map[string]struct {
 		kind, spec, status string
 		columns            []string
@@ -33,10 +33,11 @@ func TestAListShowsTheColumnsOfItsKind(t *testing.T) {
 			[]string{"Name", "Deployment", "Replicas", "Available", "Ready", "Reason", "Age"},
 			[]any{"a", "web", 1., 0., "Unknown", "Pending"}},
 		"VerticalScaler": {"VerticalScaler", "{deploymentName: web}", "",
-			scalerColumns, []any{"a", "web", "InPlaceOrRollout", nil, nil, "Unknown", "Pending"}},
+			scalerColumns, []any{"a", "web", "InPlaceOrRollout", nil, nil, "Unknown", "Pending", nil}},
 		"VerticalScaler with a recommendation": {
-			"VerticalScaler", "{deploymentName: web}", `{"podTarget": {"cpu": "1200m", "memory": "363Mi"}}`,
-			scalerColumns, []any{"a", "web", "InPlaceOrRollout", "1200m", "363Mi", "Unknown", "Pending"}},
+			"VerticalScaler", "{deploymentName: web}", `{"podTarget": {"cpu": "1200m", "memory": "363Mi"}, "conditions": [{"type": "Applied",
+				"status": "True", "reason": "Sized", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}`,
+			scalerColumns, []any{"a", "web", "InPlaceOrRollout", "1200m", "363Mi", nil, nil, "Sized"}},
 		"VerticalScaler with a recommendation of whole cores": {
 			"VerticalScaler", "{deploymentName: web}", `{"podTarget": {"cpu": "2"}}`,
 			scalerColumns, []any{"a", "web", "InPlaceOrRollout", "2", nil, "Unknown", "Pending"}},
