@@ -20,9 +20,15 @@ func (r *request) ofScaler() bool {
 	return strings.Contains(r.RequestURI, "fieldManager="+scalerManager)
 }
 
+// scalerWrites is all that a VerticalScaler's controller writes. Of this, owner references can
+// be in checkpoints, which have theirs, and in Deployments, all of which the guard sees.
+var scalerWrites = []string{
+	"verticalscalers/status", "verticalscalercheckpoints", "pods/resize", "deployments",
+}
+
 // trespasses returns an error for each request by which the manager created or deleted a
-// Deployment that is not its own, or wrote for a VerticalScaler in a namespace that has none.
-// Owned are the Deployments that have been Upright's.
+// Deployment that is not its own, or wrote for a VerticalScaler what none needs, or anything in
+// a namespace that has none. Owned are the Deployments that have been Upright's.
 func trespasses(requests []request, owned map[string]bool) error {
 	scaled := map[string]bool{}
 	for i := range requests {
@@ -43,6 +49,8 @@ func trespasses(requests []request, owned map[string]bool) error {
 			what = "created a Deployment for a VerticalScaler"
 		case r.ofScaler() && !scaled[r.ObjectRef.Namespace]:
 			what = "wrote for a VerticalScaler in another namespace"
+		case r.ofScaler() && !slices.Contains(scalerWrites, r.permission().resource):
+			what = "wrote for a VerticalScaler what none needs"
 		}
 		if what != "" {
 			all = append(all, fmt.Errorf("the manager %s: %s %s", what, r.Verb, r.RequestURI))
@@ -105,18 +113,19 @@ func TestGuardSeesRequestsThatTrespass(t *testing.T) {
 	t.Parallel()
 	of := func(verb, resource, namespace string, code int, query string) request {
 		r := request{Verb: verb, RequestURI: "/" + resource + "?" + query}
-		r.ObjectRef.Resource, r.ObjectRef.Namespace, r.ObjectRef.Name = resource, namespace, "x"
+		r.ObjectRef.Resource, r.ObjectRef.Subresource, _ = strings.Cut(resource, "/")
+		r.ObjectRef.Namespace, r.ObjectRef.Name = namespace, "x"
 		r.ResponseStatus.Code = code
 		return r
 	}
 	const asScaler = "fieldManager=" + scalerManager
-	status := of("patch", "verticalscalers", "ours", 200, asScaler)
+	status := of("patch", "verticalscalers/status", "ours", 200, asScaler)
 	owned := map[string]bool{"ours/x": true}
 
 	require.NoError(t, trespasses([]request{
 		status,
 		of("patch", "deployments", "ours", 200, asScaler),
-		of("patch", "pods", "ours", 200, asScaler),
+		of("patch", "pods/resize", "ours", 200, asScaler),
 		of("patch", "deployments", "theirs", 201, "fieldManager=upright-foo"),
 		of("delete", "deployments", "ours", 200, ""),
 		of("delete", "deployments", "theirs", 404, ""),
@@ -124,7 +133,8 @@ func TestGuardSeesRequestsThatTrespass(t *testing.T) {
 	for what, trespass := range map[string]request{
 		"deleted a Deployment that was never its own":     of("delete", "deployments", "theirs", 200, ""),
 		"created a Deployment for a VerticalScaler":       of("patch", "deployments", "ours", 201, asScaler),
-		"wrote for a VerticalScaler in another namespace": of("patch", "pods", "theirs", 200, asScaler),
+		"wrote for a VerticalScaler in another namespace": of("patch", "pods/resize", "theirs", 200, asScaler),
+		"wrote for a VerticalScaler what none needs":      of("patch", "replicasets", "ours", 200, asScaler),
 	} {
 		require.ErrorContains(t, trespasses([]request{status, trespass}, owned), what)
 	}
