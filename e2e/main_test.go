@@ -19,8 +19,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"example.com/upright/apis"
 	"example.com/upright/e2e/cluster"
@@ -51,6 +53,7 @@ var env *environment
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	log.SetLogger(logr.Discard()) // What a client is warned of concerns no test.
 	if flagValue("test.list") != "" || flagValue("test.run") == "^$" {
 		os.Exit(m.Run())
 	}
