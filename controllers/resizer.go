@@ -271,8 +271,9 @@ func restartsAllowed(scaler *autoscalingv1beta1.VerticalScaler, pods []corev1.Po
 	return allowed
 }
 
+// isReady reports whether a pod is, of which the cache has no condition that says so.
 func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
-		return condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	return pod.Status.Phase == corev1.PodRunning && !slices.ContainsFunc(pod.Status.Conditions, func(condition corev1.PodCondition) bool {
+		return condition.Type == corev1.PodReady && condition.Status != corev1.ConditionTrue
 	})
 }

@@ -79,25 +79,34 @@ func (t *trimmer) trimPod(pod *corev1.Pod) {
 	}
 }
 
-// trimConditions leaves what says whether a pod is ready, how a resize goes, and why there is
-// no node for it. Where the scheduler has nominated a node, there is about to be.
+// trimConditions leaves what says that a pod is not ready, how a resize goes, and why there is
+// no node for it. Most pods have none of it.
 func trimConditions(status *corev1.PodStatus) []corev1.PodCondition {
 	var kept []corev1.PodCondition
 	for i := range status.Conditions {
-		condition := &status.Conditions[i]
-		switch condition.Type {
-		case corev1.PodScheduled:
-			if condition.Status != corev1.ConditionFalse || status.NominatedNodeName != "" {
-				continue
-			}
-			fallthrough
-		case corev1.PodReady, corev1.PodResizePending, corev1.PodResizeInProgress:
+		if condition := &status.Conditions[i]; matters(condition, status) {
 			kept = append(kept, corev1.PodCondition{
-				Type: condition.Type, Status: condition.Status, Reason: condition.Reason, Message: condition.Message,
+				Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
+				Reason: condition.Reason, Message: condition.Message,
 			})
 		}
 	}
 	return kept
+}
+
+// matters reports whether a pod's condition is kept.
+func matters(condition *corev1.PodCondition, status *corev1.PodStatus) bool {
+	switch condition.Type {
+	case corev1.PodReady:
+		return condition.Status != corev1.ConditionTrue
+	case corev1.PodScheduled:
+		// Where the scheduler has nominated a node, there is about to be one.
+		return condition.Status == corev1.ConditionFalse && status.NominatedNodeName == ""
+	case corev1.PodResizePending, corev1.PodResizeInProgress:
+		return true
+	default:
+		return false
+	}
 }
 
 func (t *trimmer) trimContainers(containers []corev1.Container) []corev1.Container {

@@ -16,7 +16,7 @@ import (
 
 // gcPercent is how much the heap may grow, in percent of what is in use, until garbage is
 // collected. The manager has little to compute, and memory to save.
-const gcPercent = 15
+const gcPercent = 10
 
 func main() {
 	if _, isSet := os.LookupEnv("GOGC"); !isSet {
