@@ -28,6 +28,8 @@ type advice struct {
 	pods []corev1.Pod
 	// limitRanges are those of the namespace.
 	limitRanges []corev1.LimitRange
+	// largestNode is the most that any node can give; empty where none is known.
+	largestNode corev1.ResourceList
 	// containers are those that should have a recommendation, and running says whether there
 	// is a pod that has them now.
 	containers []string
@@ -49,7 +51,7 @@ func (a *advisor) advise(
 		return advice{}, err
 	}
 	around := sizing.Surroundings{LimitRanges: limitRanges.Items, LargestNode: node}
-	said := advice{pods: pods, limitRanges: limitRanges.Items}
+	said := advice{pods: pods, limitRanges: limitRanges.Items, largestNode: node}
 	said.containers, said.running = containersOf(scaler, pods)
 	for _, container := range said.containers {
 		policy := sizing.Policy(&scaler.Spec, container, len(said.containers), around)

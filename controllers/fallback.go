@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podresources "k8s.io/component-helpers/resource"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/sizing"
@@ -23,6 +24,9 @@ const (
 	// maxFallbackTime is the longest: each that follows upon another is twice as long, so that a
 	// Deployment is not rolled out anew every hour in vain.
 	maxFallbackTime = 24 * time.Hour
+	// nodePatience is how long a pod may wait for a node that is large enough for it but full:
+	// where nodes are added for pods that wait, one usually comes in this time.
+	nodePatience = 3 * time.Minute
 	// quotaPatience is how long a quota may refuse pods that are no larger than their template
 	// until those that run give back what they have more. Refused pods are tried again and again
 	// (pkg/controller/replicaset in k8s.io/kubernetes), more and more seldom.
@@ -56,7 +60,7 @@ func fallBack(
 			before, length = nil, fallbackTime
 		}
 	}
-	reason, message := obstacle(found)
+	reason, message := obstacle(found, now)
 	if reason == "" {
 		return sizes, before
 	}
@@ -78,12 +82,12 @@ func noMoreThanTemplate(sizes []autoscalingv1beta1.ContainerSizing, found findin
 
 // obstacle returns what new pods that are larger than the template run into, as a reason of
 // the condition Applied, and what is said of it; nothing where there is none.
-func obstacle(found findings) (reason, message string) {
+func obstacle(found findings, now time.Time) (reason, message string) {
 	if refused := quotaRefusal(found.deployment); refused != "" {
 		return autoscalingv1beta1.ReasonQuotaExceeded, refused
 	}
 	for _, pod := range unschedulable(found.pods) {
-		if len(planRestore(pod, found).Containers) > 0 {
+		if len(planRestore(pod, found).Containers) > 0 && patienceWith(pod, found, now) <= 0 {
 			return autoscalingv1beta1.ReasonUnschedulable, unschedulableCondition(pod).Message
 		}
 	}
@@ -143,6 +147,29 @@ func unschedulable(pods []corev1.Pod) []*corev1.Pod {
 	return found
 }
 
+// patienceWith returns for how much longer a pod may wait for a node: not at all where none is
+// large enough for it.
+func patienceWith(pod *corev1.Pod, found findings, now time.Time) time.Duration {
+	for name, amount := range podresources.PodRequests(pod, podresources.PodResourcesOptions{}) {
+		if most, isKnown := found.largestNode[name]; !isKnown || amount.Cmp(most) > 0 {
+			return 0
+		}
+	}
+	return unschedulableCondition(pod).LastTransitionTime.Add(nodePatience).Sub(now)
+}
+
+// patience returns the time after which the first of the pods that wait for a node may have to
+// be given less; 0 where none waits.
+func patience(found findings, now time.Time) time.Duration {
+	first := time.Duration(0)
+	for _, pod := range unschedulable(found.pods) {
+		if left := patienceWith(pod, found, now); left > 0 && (first == 0 || left < first) {
+			first = left
+		}
+	}
+	return first
+}
+
 // unschedulableCondition returns the condition that says why there is no node for a pod, nil
 // where there may be one.
 func unschedulableCondition(pod *corev1.Pod) *corev1.PodCondition {
@@ -164,11 +191,10 @@ func (r *resizer) restore(
 ) (*resizes, error) {
 	pods, again := unschedulable(found.pods), fallback.Until.Sub(now)
 	if isOfSize(quotaRefusal(found.deployment)) {
-		patience := fallback.Since.Add(quotaPatience).Sub(now)
-		if patience <= 0 {
-			pods = append(pods, runningPods(found.pods)...)
+		if left := fallback.Since.Add(quotaPatience).Sub(now); left > 0 {
+			again = min(again, left)
 		} else {
-			again = min(again, patience)
+			pods = append(pods, runningPods(found.pods)...)
 		}
 	}
 	outcome, err := r.resizeAll(ctx, pods, restartsAllowed(scaler, found.pods), now, func(pod *corev1.Pod) (sizing.Plan, bool) {
@@ -197,12 +223,12 @@ func obstacleAdvice(reason string) string {
 // pinnedObstacle returns what new pods run into at a pinned size, and what to do about it;
 // nothing where there is none.
 func pinnedObstacle(
-	scaler *autoscalingv1beta1.VerticalScaler, sizes []autoscalingv1beta1.ContainerSizing, found findings,
+	scaler *autoscalingv1beta1.VerticalScaler, sizes []autoscalingv1beta1.ContainerSizing, found findings, now time.Time,
 ) (reason, message string) {
 	if !isPinned(scaler) || found.deployment == nil || equality.Semantic.DeepEqual(noMoreThanTemplate(sizes, found), sizes) {
 		return "", ""
 	}
-	reason, said := obstacle(found)
+	reason, said := obstacle(found, now)
 	if reason == "" {
 		return "", ""
 	}

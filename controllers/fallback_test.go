@@ -262,6 +262,36 @@ func TestAPodThatFindsNoNodeThoughItIsNoLargerThanItsTemplateIsNoReasonToFallBac
 	}
 }
 
+// Where nodes are added for pods that wait, one would not be if the pod no longer waited.
+func TestAPodWaitsForANodeThatIsLargeEnoughForAWhile(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	target := foreign("one", "web")
+	target.Spec.Template.Spec.Containers = []corev1.Container{sells("web", small, nil)}
+	for name, test := range map[string]struct {
+		node   corev1.ResourceList
+		waited time.Duration
+		left   time.Duration
+	}{
+		"on the largest node there is room":            {node: huge, waited: time.Minute, left: 2 * time.Minute},
+		"it fills the largest node":                    {node: large, left: 3 * time.Minute},
+		"it has waited for long enough":                {node: huge, waited: 3 * time.Minute},
+		"no node is large enough":                      {node: small},
+		"no node is known to have any of its resource": {},
+	} {
+		pod := newPod("one", "web", "aaaaa")
+		pod.Spec.Containers = []corev1.Container{sells("web", large, nil)}
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
+			Message: "no room", LastTransitionTime: metav1.NewTime(now.Add(-test.waited)),
+		}}
+		found := findings{deployment: target, advice: advice{pods: []corev1.Pod{*pod}, largestNode: test.node}}
+		assert.Equal(t, test.left, patience(found, now), name)
+		reason, _ := obstacle(found, now)
+		assert.Equal(t, test.left == 0, reason == "Unschedulable", name)
+	}
+}
+
 // A fallback is of one Deployment and of one spec.
 func TestAFallbackEndsWhereNothingIsSized(t *testing.T) {
 	t.Parallel()

@@ -47,6 +47,13 @@ func (r *resizes) replace(by string, again time.Duration) {
 	r.again = again
 }
 
+// lookAgainIn has the target looked at again after a time, unless that is 0.
+func (r *resizes) lookAgainIn(after time.Duration) {
+	if after > 0 && (r.again == 0 || after < r.again) {
+		r.again = after
+	}
+}
+
 func newResizes() *resizes {
 	return &resizes{byReason: map[string]int{}, message: map[string]string{}}
 }

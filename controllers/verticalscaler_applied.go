@@ -68,7 +68,7 @@ func applied(
 	scaler *autoscalingv1beta1.VerticalScaler, status *autoscalingv1beta1.VerticalScalerStatus, found findings, now time.Time,
 ) metav1.Condition {
 	sizes := status.Sizing
-	obstacle, advice := pinnedObstacle(scaler, sizes, found)
+	obstacle, advice := pinnedObstacle(scaler, sizes, found, now)
 	condition := metav1.Condition{Type: autoscalingv1beta1.ConditionApplied, Status: metav1.ConditionFalse}
 	switch {
 	case found.rival != nil:

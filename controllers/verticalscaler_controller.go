@@ -85,6 +85,7 @@ func (r *VerticalScalerReconciler) Reconcile(ctx context.Context, req ctrl.Reque
 	status := newStatus(scaler, found, now)
 	remember(record, status.Recommendations, now)
 	found.resized, err = r.resize(ctx, scaler, &status, record, found, now)
+	found.resized.lookAgainIn(patience(found, now))
 	setConditions(scaler, &status, found, now)
 	return ctrl.Result{RequeueAfter: found.resized.retryAfter()}, errors.Join(err, r.publish(ctx, scaler, status))
 }
