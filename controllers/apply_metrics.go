@@ -9,7 +9,7 @@ import (
 // applyMetrics count what is done to targets.
 type applyMetrics struct {
 	resizes  *prometheus.CounterVec
-	rollouts prometheus.Counter
+	rollouts *prometheus.CounterVec
 	refusals *prometheus.CounterVec
 }
 
@@ -20,14 +20,17 @@ func newApplyMetrics(registerer prometheus.Registerer) (*applyMetrics, error) {
 			Name: "upright_pod_resizes_total",
 			Help: "Resizes of pods in place that the API server was asked for, by result: accepted or refused.",
 		}, []string{"result"}),
-		rollouts: prometheus.NewCounter(prometheus.CounterOpts{
+		rollouts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "upright_rollouts_total",
-			Help: "Rollouts of Deployments whose pods could not be resized in place.",
-		}),
+			Help: "Rollouts of Deployments whose pods could not be resized in place, by the reason for that.",
+		}, []string{"reason"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "upright_refusals_total",
 			Help: "Times that pods of a VerticalScaler could not get their size, by the reason in its condition Applied.",
 		}, []string{"reason"}),
+	}
+	for _, reason := range replaceable {
+		m.rollouts.WithLabelValues(reason)
 	}
 	for _, reason := range refusals {
 		m.refusals.WithLabelValues(reason)

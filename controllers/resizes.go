@@ -25,13 +25,16 @@ var replaceable = []string{
 	autoscalingv1beta1.ReasonResizeInfeasible,
 }
 
-// stuck returns how many pods can get their size by being replaced alone.
-func (r *resizes) stuck() int {
-	stuck := 0
+// stuck returns how many pods can get their size by being replaced alone, and the first reason
+// for it.
+func (r *resizes) stuck() (count int, because string) {
 	for _, reason := range replaceable {
-		stuck += r.byReason[reason]
+		if r.byReason[reason] > 0 && because == "" {
+			because = reason
+		}
+		count += r.byReason[reason]
 	}
-	return stuck
+	return count, because
 }
 
 // replace says of the stuck pods that they are replaced, or why not yet.
@@ -39,7 +42,7 @@ func (r *resizes) replace(by string, again time.Duration) {
 	if by == "" {
 		return
 	}
-	stuck := r.stuck()
+	stuck, _ := r.stuck()
 	for _, reason := range replaceable {
 		delete(r.byReason, reason)
 	}
@@ -84,8 +87,8 @@ var advices = []struct {
 		"remove spec.resources from the pod template to have the containers sized", 0},
 	{autoscalingv1beta1.ReasonResizeUnsupported, "run on nodes that cannot resize them: it takes Linux and Kubernetes 1.33 or later", 0},
 	{autoscalingv1beta1.ReasonResizeInfeasible, "are too large for their nodes: lower maxAllowed, or roll the Deployment out anew", 0},
-	{autoscalingv1beta1.ReasonResizeFailed, "could not be resized by their nodes, which go on trying", 0},
-	{autoscalingv1beta1.ReasonResizeDeferred, "wait until their nodes have room", 0},
+	{autoscalingv1beta1.ReasonResizeFailed, "could not be resized by their nodes, which go on trying: if memory is to be lowered that is in use, set minAllowed or restart them", 0},
+	{autoscalingv1beta1.ReasonResizeDeferred, "wait until their nodes have room: if that takes too long, make room or lower maxAllowed", 0},
 	{autoscalingv1beta1.ReasonRolloutNeedsOutage, "cannot be resized in place, and none would run while they are replaced: " +
 		"allow it with spec.behavior.rollout.allowOutage, or give the Deployment a surge", 0},
 	{autoscalingv1beta1.ReasonDeploymentPaused, "cannot be resized in place, and the Deployment is paused: resume it to have them replaced", 0},

@@ -19,10 +19,11 @@ import (
 
 // rollOut has a Deployment replace its pods, where it can be now and new ones get their size, as
 // kubectl rollout restart does: the annotation is all that is ever written of a Deployment that
-// is not ours. It returns the reason of the condition Applied for the pods that wait for it, and
-// the time after which to look again.
+// is not ours. Because is the reason for which pods cannot be resized. It returns the reason of
+// the condition Applied for the pods that wait for the rollout, and the time after which to look
+// again.
 func (r *VerticalScalerReconciler) rollOut(
-	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, d *appsv1.Deployment, isPublished bool, now time.Time,
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, d *appsv1.Deployment, because string, isPublished bool, now time.Time,
 ) (reason string, again time.Duration, err error) {
 	if reason, again = sizing.RolloutHeld(d, scaler.Spec.Behavior, now); reason != "" {
 		return reason, again, nil
@@ -43,9 +44,10 @@ func (r *VerticalScalerReconciler) rollOut(
 	if err != nil {
 		return "", 0, fmt.Errorf("roll out Deployment %s: %w", d.Name, err)
 	}
-	r.resizer.metrics.rollouts.Inc()
+	r.resizer.metrics.rollouts.WithLabelValues(because).Inc()
 	r.recorder.Eventf(scaler, nil, corev1.EventTypeNormal, "RolledOut", "RollOut",
-		"Rolled out Deployment %q: its pods cannot be resized in place, and new ones are born at the size in status.sizing.", d.Name)
-	log.FromContext(ctx).Info("Rolled out a Deployment", "Deployment", d.Name)
+		"Rolled out Deployment %q: its pods cannot be resized in place (%s), and new ones are born at the size in status.sizing.",
+		d.Name, because)
+	log.FromContext(ctx).Info("Rolled out a Deployment", "Deployment", d.Name, "reason", because)
 	return autoscalingv1beta1.ReasonRolloutInProgress, 0, nil
 }

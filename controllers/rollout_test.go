@@ -67,7 +67,7 @@ func TestARolloutSetsOneAnnotationAndOwnsNothingElse(t *testing.T) {
 	assert.Equal(t, before.Spec, d.Spec)
 	assert.Equal(t, before.Labels, d.Labels)
 	assert.Empty(t, d.OwnerReferences)
-	assert.InDelta(t, 1, value(t, s.manager, "upright_rollouts_total"), 0)
+	assert.InDelta(t, 1, value(t, s.manager, "upright_rollouts_total", "QoSClassFixed"), 0)
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, 1, told(c, s.scaler)["RolledOut"]) }, soon, often)
 	assert.InDelta(t, 0, value(t, s.manager, "upright_refusals_total", "QoSClassFixed"), 0, "nobody has to do anything")
 }

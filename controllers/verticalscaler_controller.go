@@ -104,12 +104,13 @@ func (r *VerticalScalerReconciler) resize(
 		return newResizes(), nil
 	}
 	resized, err := r.resizer.resize(ctx, scaler, status, record, found.pods, now)
-	if err != nil || resized.stuck() == 0 || found.policyMissing || scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInPlaceOrRollout {
+	stuck, because := resized.stuck()
+	if err != nil || stuck == 0 || found.policyMissing || scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInPlaceOrRollout {
 		return resized, err
 	}
 	// What is published, new pods get.
 	isPublished := equality.Semantic.DeepEqual(scaler.Status.Sizing, status.Sizing) && scaler.Status.DeploymentName == status.DeploymentName
-	reason, again, err := r.rollOut(ctx, scaler, found.deployment, isPublished, now)
+	reason, again, err := r.rollOut(ctx, scaler, found.deployment, because, isPublished, now)
 	resized.replace(reason, again)
 	return resized, err
 }
