@@ -60,10 +60,12 @@ type sizedResource struct {
 	step   int64 // Limits are rounded up to a multiple of it.
 }
 
-var sizedResources = [...]sizedResource{
-	{name: corev1.ResourceCPU, amount: (*resource.Quantity).MilliValue, step: 1},
-	{name: corev1.ResourceMemory, amount: (*resource.Quantity).Value, step: 1 << 20},
-}
+var (
+	cpu    = sizedResource{name: corev1.ResourceCPU, amount: (*resource.Quantity).MilliValue, step: 1}
+	memory = sizedResource{name: corev1.ResourceMemory, amount: (*resource.Quantity).Value, step: 1 << 20}
+
+	sizedResources = [...]sizedResource{cpu, memory}
+)
 
 // quantity returns an amount of the resource.
 func (r sizedResource) quantity(amount int64) *resource.Quantity {
@@ -161,9 +163,10 @@ func (l limits) clamp(amount int64) int64 {
 
 // limitsAllowed returns what every LimitRange of the namespace allows.
 func limitsAllowed(ranges []corev1.LimitRange, r sizedResource) limits {
-	amounts := limitRange(ranges, r.name, r.amount)
+	items := itemsOf(ranges, corev1.LimitTypeContainer)
+	amounts := r.allowedBy(items)
 	allowed := limits{least: amounts.Min, most: amounts.Max}
-	for _, item := range containerItems(ranges) {
+	for _, item := range items {
 		ratio, isSet := item.MaxLimitRequestRatio[r.name]
 		if most := ratio.AsApproximateFloat64(); isSet && (allowed.ratio == 0 || most < allowed.ratio) {
 			allowed.ratio = most
@@ -181,7 +184,7 @@ func withDefaults(has corev1.ResourceRequirements, ranges []corev1.LimitRange) c
 	for _, r := range sizedResources {
 		addDefault(&has.Requests, has.Limits, r.name)
 	}
-	for _, item := range containerItems(ranges) {
+	for _, item := range itemsOf(ranges, corev1.LimitTypeContainer) {
 		for _, r := range sizedResources {
 			addDefault(&has.Limits, item.Default, r.name)
 			addDefault(&has.Requests, item.DefaultRequest, r.name)
@@ -200,17 +203,4 @@ func addDefault(list *corev1.ResourceList, defaults corev1.ResourceList, name co
 		*list = corev1.ResourceList{}
 	}
 	(*list)[name] = amount
-}
-
-// containerItems returns the items of LimitRanges that are about containers.
-func containerItems(ranges []corev1.LimitRange) []corev1.LimitRangeItem {
-	var items []corev1.LimitRangeItem
-	for i := range ranges {
-		for _, item := range ranges[i].Spec.Limits {
-			if item.Type == corev1.LimitTypeContainer {
-				items = append(items, item)
-			}
-		}
-	}
-	return items
 }

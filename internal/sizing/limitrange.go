@@ -5,6 +5,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
+
+	"example.com/upright/internal/recommender"
 )
 
 // admits reports whether LimitRanges let a pod with such a spec be created, so far as a
@@ -58,20 +60,27 @@ func (r sizedResource) within(item *corev1.LimitRangeItem, has corev1.ResourceRe
 	}
 }
 
-// podLimits returns the least and the greatest amount that every LimitRange allows a pod as a
-// whole; the greatest is 0 for any.
-func podLimits(ranges []corev1.LimitRange, r sizedResource) (allowed limits) {
+// itemsOf returns the items of LimitRanges that are about containers, or about pods as a whole.
+func itemsOf(ranges []corev1.LimitRange, about corev1.LimitType) []corev1.LimitRangeItem {
+	var items []corev1.LimitRangeItem
 	for i := range ranges {
 		for _, item := range ranges[i].Spec.Limits {
-			if item.Type != corev1.LimitTypePod {
-				continue
+			if item.Type == about {
+				items = append(items, item)
 			}
-			if least, isSet := item.Min[r.name]; isSet {
-				allowed.least = max(allowed.least, r.amount(&least))
-			}
-			if most, isSet := item.Max[r.name]; isSet && (allowed.most == 0 || r.amount(&most) < allowed.most) {
-				allowed.most = r.amount(&most)
-			}
+		}
+	}
+	return items
+}
+
+// allowedBy returns the least and the greatest amount that every item allows.
+func (r sizedResource) allowedBy(items []corev1.LimitRangeItem) (allowed recommender.Range) {
+	for i := range items {
+		if least, isSet := items[i].Min[r.name]; isSet {
+			allowed.Min = max(allowed.Min, r.amount(&least))
+		}
+		if most, isSet := items[i].Max[r.name]; isSet && (allowed.Max == 0 || r.amount(&most) < allowed.Max) {
+			allowed.Max = r.amount(&most)
 		}
 	}
 	return allowed

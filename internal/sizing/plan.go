@@ -42,7 +42,7 @@ func planOf(pod *corev1.Pod, changed []corev1.Container) Plan {
 		changed := &plan.Containers[i]
 		status := statusOf(pod, changed.Name)
 		plan.Restarts = plan.Restarts ||
-			status != nil && status.State.Running != nil && restarts(containerOf(pod, changed.Name), changed)
+			status != nil && status.State.Running != nil && restarts(containerOf(&pod.Spec, changed.Name), changed)
 	}
 	return plan
 }
@@ -57,17 +57,6 @@ func supportsResize(pod *corev1.Pod) bool {
 		}
 	}
 	return true
-}
-
-func containerOf(pod *corev1.Pod, name string) *corev1.Container {
-	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range containers {
-			if containers[i].Name == name {
-				return &containers[i]
-			}
-		}
-	}
-	return nil
 }
 
 func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {

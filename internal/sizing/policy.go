@@ -33,8 +33,9 @@ func Policy(spec *autoscalingv1beta1.VerticalScalerSpec, container string, conta
 		policy.CPU.Allowed = recommender.Range{Min: milliOf(least.CPU), Max: milliOf(most.CPU)}
 		policy.Memory.Allowed = recommender.Range{Min: bytesOf(least.Memory), Max: bytesOf(most.Memory)}
 	}
-	policy.CPU.LimitRange = limitRange(around.LimitRanges, corev1.ResourceCPU, (*resource.Quantity).MilliValue)
-	policy.Memory.LimitRange = limitRange(around.LimitRanges, corev1.ResourceMemory, (*resource.Quantity).Value)
+	items := itemsOf(around.LimitRanges, corev1.LimitTypeContainer)
+	policy.CPU.LimitRange = cpu.allowedBy(items)
+	policy.Memory.LimitRange = memory.allowedBy(items)
 	policy.CPU.NodeSize = around.LargestNode.Cpu().MilliValue()
 	policy.Memory.NodeSize = around.LargestNode.Memory().Value()
 	return policy
@@ -76,22 +77,6 @@ func policyOf(spec *autoscalingv1beta1.VerticalScalerSpec, container string) *au
 		}
 	}
 	return general
-}
-
-// limitRange returns the least and the greatest amount that every LimitRange of the namespace
-// allows a container, in the unit that amount returns.
-func limitRange(
-	ranges []corev1.LimitRange, name corev1.ResourceName, amount func(*resource.Quantity) int64,
-) (allowed recommender.Range) {
-	for _, item := range containerItems(ranges) {
-		if least, isSet := item.Min[name]; isSet {
-			allowed.Min = max(allowed.Min, amount(&least))
-		}
-		if most, isSet := item.Max[name]; isSet && (allowed.Max == 0 || amount(&most) < allowed.Max) {
-			allowed.Max = amount(&most)
-		}
-	}
-	return allowed
 }
 
 // milliOf returns a quantity's thousandths, 0 where there is none.

@@ -58,12 +58,7 @@ func newTemplate(spec *corev1.PodSpec, ranges []corev1.LimitRange) *template {
 
 // container returns the one of a name, nil where there is none.
 func (t *template) container(name string) *corev1.Container {
-	for _, container := range containersOf(&t.PodSpec) {
-		if container.Name == name {
-			return container
-		}
-	}
-	return nil
+	return containerOf(&t.PodSpec, name)
 }
 
 // sized returns the template with sizes.
@@ -90,13 +85,13 @@ const finest = 1 << 20
 // share returns the share of all targets, above or below 1, at which a pod as a whole has what
 // LimitRanges allow it of a resource, and is closest to its targets; 1 where there is none.
 func (t *template) share(r sizedResource, at func(float64) []autoscalingv1beta1.ContainerSizing) float64 {
-	allowed := podLimits(t.ranges, r)
+	allowed := r.allowedBy(itemsOf(t.ranges, corev1.LimitTypePod))
 	isTooLarge := func(share float64) bool {
 		whole := total(t.sized(at(share)))
-		return allowed.most > 0 && max(r.of(whole.Requests), r.of(whole.Limits)) > allowed.most
+		return allowed.Max > 0 && max(r.of(whole.Requests), r.of(whole.Limits)) > allowed.Max
 	}
 	isTooSmall := func(share float64) bool {
-		return r.of(total(t.sized(at(share))).Requests) < allowed.least
+		return r.of(total(t.sized(at(share))).Requests) < allowed.Min
 	}
 	less := func(i int) float64 { return 1 - float64(i)/finest }
 	more := func(i int) float64 { return finest / float64(finest-i) }
@@ -212,4 +207,14 @@ func containersOf(spec *corev1.PodSpec) []*corev1.Container {
 		}
 	}
 	return all
+}
+
+// containerOf returns the container of a name, to be changed in place, nil where there is none.
+func containerOf(spec *corev1.PodSpec, name string) *corev1.Container {
+	for _, container := range containersOf(spec) {
+		if container.Name == name {
+			return container
+		}
+	}
+	return nil
 }
