@@ -25,6 +25,13 @@ const admissionPolicy = "upright-sizing"
 // looks for new ones once a second.
 const takesEffect = 3 * time.Second
 
+// policyAndBinding returns an empty object of each, since the one does nothing without the other.
+func policyAndBinding() []client.Object {
+	return []client.Object{
+		&admissionregistrationv1.MutatingAdmissionPolicy{}, &admissionregistrationv1.MutatingAdmissionPolicyBinding{},
+	}
+}
+
 // admission knows whether the API server sizes new pods.
 type admission struct {
 	cache cache.Cache
@@ -46,9 +53,7 @@ func newAdmission(ctx context.Context, mgr ctrl.Manager, wakeAll func(context.Co
 	} else if err != nil {
 		return nil, fmt.Errorf("look up MutatingAdmissionPolicies: %w", err)
 	}
-	for _, obj := range []client.Object{
-		&admissionregistrationv1.MutatingAdmissionPolicy{}, &admissionregistrationv1.MutatingAdmissionPolicyBinding{},
-	} {
+	for _, obj := range policyAndBinding() {
 		informer, err := a.cache.GetInformer(ctx, obj, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, fmt.Errorf("cache %T: %w", obj, err)
@@ -115,9 +120,7 @@ func (a *admission) missing(ctx context.Context) (bool, error) {
 	if a.unserved || a.fresh.Load() > 0 {
 		return true, nil
 	}
-	for _, obj := range []client.Object{
-		&admissionregistrationv1.MutatingAdmissionPolicy{}, &admissionregistrationv1.MutatingAdmissionPolicyBinding{},
-	} {
+	for _, obj := range policyAndBinding() {
 		if err := a.cache.Get(ctx, client.ObjectKey{Name: admissionPolicy}, obj); apierrors.IsNotFound(err) {
 			return true, nil
 		} else if err != nil {
