@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,8 +87,8 @@ func obstacle(found findings, now time.Time) (reason, message string) {
 	if refused := quotaRefusal(found.deployment); refused != "" {
 		return autoscalingv1beta1.ReasonQuotaExceeded, refused
 	}
-	for _, pod := range unschedulable(found.pods) {
-		if len(planRestore(pod, found).Containers) > 0 && patienceWith(pod, found, now) <= 0 {
+	for _, pod := range held(found) {
+		if patienceWith(pod, found, now) <= 0 {
 			return autoscalingv1beta1.ReasonUnschedulable, unschedulableCondition(pod).Message
 		}
 	}
@@ -147,6 +148,17 @@ func unschedulable(pods []corev1.Pod) []*corev1.Pod {
 	return found
 }
 
+// held returns the pods for which there is no node and that have more than the target's template
+// says, so that there might be one otherwise.
+func held(found findings) []*corev1.Pod {
+	if found.deployment == nil {
+		return nil
+	}
+	return slices.DeleteFunc(unschedulable(found.pods), func(pod *corev1.Pod) bool {
+		return len(planRestore(pod, found).Containers) == 0
+	})
+}
+
 // patienceWith returns for how much longer a pod may wait for a node: not at all where none is
 // large enough for it.
 func patienceWith(pod *corev1.Pod, found findings, now time.Time) time.Duration {
@@ -162,7 +174,7 @@ func patienceWith(pod *corev1.Pod, found findings, now time.Time) time.Duration 
 // be given less; 0 where none waits.
 func patience(found findings, now time.Time) time.Duration {
 	first := time.Duration(0)
-	for _, pod := range unschedulable(found.pods) {
+	for _, pod := range held(found) {
 		if left := patienceWith(pod, found, now); left > 0 && (first == 0 || left < first) {
 			first = left
 		}
