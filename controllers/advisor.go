@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -73,12 +74,7 @@ func published(scaler *autoscalingv1beta1.VerticalScaler, container string) auto
 	if scaler.Status.ObservedGeneration != scaler.Generation {
 		return autoscalingv1beta1.ContainerRecommendation{}
 	}
-	for i := range scaler.Status.Recommendations {
-		if scaler.Status.Recommendations[i].ContainerName == container {
-			return scaler.Status.Recommendations[i]
-		}
-	}
-	return autoscalingv1beta1.ContainerRecommendation{}
+	return ptr.Deref(recommendationOf(scaler.Status.Recommendations, container), autoscalingv1beta1.ContainerRecommendation{})
 }
 
 // containersOf returns the names of the containers to size, and whether a pod runs that has

@@ -217,17 +217,15 @@ func duePod(
 	for i := range containers {
 		name := containers[i].Name
 		size := slices.IndexFunc(status.Sizing, func(s autoscalingv1beta1.ContainerSizing) bool { return s.ContainerName == name })
-		recommended := slices.IndexFunc(status.Recommendations, func(r autoscalingv1beta1.ContainerRecommendation) bool {
-			return r.ContainerName == name
-		})
-		if size < 0 || recommended < 0 {
+		recommended := recommendationOf(status.Recommendations, name)
+		if size < 0 || recommended == nil {
 			continue
 		}
 		steady := func(resource corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
 			return record.Steady(name, resource, window, now)
 		}
 		dueNow, waitsToo := sizing.Due(scaler.Spec.Behavior, &containers[i], status.Sizing[size],
-			&status.Recommendations[recommended], steady, wasKilled(pods, name, now))
+			recommended, steady, wasKilled(pods, name, now))
 		due = append(due, dueNow)
 		waits = waits || waitsToo
 	}

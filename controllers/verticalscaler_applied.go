@@ -53,12 +53,22 @@ func sizesOf(
 	return sizing.Template(&scaler.Spec, template, targets, found.limitRanges)
 }
 
-// targetOf returns what is recommended for a container.
-func targetOf(recommended []autoscalingv1beta1.ContainerRecommendation, container string) corev1.ResourceList {
+// recommendationOf returns what is recommended for a container, nil where nothing is.
+func recommendationOf(
+	recommended []autoscalingv1beta1.ContainerRecommendation, container string,
+) *autoscalingv1beta1.ContainerRecommendation {
 	for i := range recommended {
 		if recommended[i].ContainerName == container {
-			return recommended[i].Target
+			return &recommended[i]
 		}
+	}
+	return nil
+}
+
+// targetOf returns what a container should request, nil where nothing is recommended for it.
+func targetOf(recommended []autoscalingv1beta1.ContainerRecommendation, container string) corev1.ResourceList {
+	if found := recommendationOf(recommended, container); found != nil {
+		return found.Target
 	}
 	return nil
 }

@@ -160,9 +160,7 @@ func recommendationReady(
 func missingFrom(recommended []autoscalingv1beta1.ContainerRecommendation, containers []string) []string {
 	var missing []string
 	for _, container := range containers {
-		if !slices.ContainsFunc(recommended, func(r autoscalingv1beta1.ContainerRecommendation) bool {
-			return r.ContainerName == container
-		}) {
+		if recommendationOf(recommended, container) == nil {
 			missing = append(missing, strconv.Quote(container))
 		}
 	}
