@@ -3,12 +3,9 @@ package cluster
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"example.com/upright/e2e/cluster/loopback"
 	"example.com/upright/e2e/cluster/process"
@@ -39,16 +36,10 @@ func (c *Cluster) startMetricsServer(ctx context.Context) error {
 	return nil
 }
 
-// runMetricsServer runs metrics-server in a session of its own, as the control plane's
-// processes are.
+// runMetricsServer runs metrics-server.
 func (c *Cluster) runMetricsServer(port int) error {
-	log, err := os.Create(c.metricsServerLog())
-	if err != nil {
-		return fmt.Errorf("creating the log of metrics-server: %w", err)
-	}
-	defer log.Close() // The process keeps a descriptor of its own.
 	pki := filepath.Join(c.components(), "pki")
-	cmd := exec.Command(filepath.Join(c.tools, "metrics-server"),
+	_, err := process.Start(filepath.Join(c.tools, "metrics-server"), c.metricsServerLog(),
 		"--kubeconfig="+c.Kubeconfig(),
 		"--authentication-kubeconfig="+c.Kubeconfig(),
 		"--authorization-kubeconfig="+c.Kubeconfig(),
@@ -63,13 +54,7 @@ func (c *Cluster) runMetricsServer(port int) error {
 		// The least that it takes, so that a change of usage shows early.
 		"--metric-resolution=10s",
 	)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting metrics-server: %w", err)
-	}
-	go func() { _ = cmd.Wait() }() // Its log says why it ended.
-	return nil
+	return err
 }
 
 func (c *Cluster) metricsServerLog() string { return filepath.Join(c.Logs(), "metrics-server.log") }
@@ -78,5 +63,5 @@ func (c *Cluster) metricsServerLog() string { return filepath.Join(c.Logs(), "me
 // its folder and runs it from there; metrics-server has a certificate from there.
 func (c *Cluster) isComponent(args []string) bool {
 	return strings.HasPrefix(args[0], c.components()+"/") ||
-		filepath.Base(args[0]) == "metrics-server" && process.Mentions(c.components()+"/")(args)
+		process.Runs("metrics-server", c.components())(args)
 }

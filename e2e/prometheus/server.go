@@ -10,10 +10,8 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,7 +46,7 @@ type Options struct {
 type Server struct {
 	dir, tools string
 	address    string
-	exited     chan struct{} // It is closed when the process that was started last has ended.
+	exited     <-chan struct{} // It is closed when the process that was started last has ended.
 }
 
 // New prepares a server: it chooses an address, and writes the configuration and the past.
@@ -112,37 +110,18 @@ func Stop(ctx context.Context, dir string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()
-	server := func(args []string) bool {
-		return filepath.Base(args[0]) == "prometheus" && process.Mentions(dir+"/")(args)
-	}
-	if err := process.End(ctx, server, stopGrace); err != nil {
+	if err := process.End(ctx, process.Runs("prometheus", dir), stopGrace); err != nil {
 		return fmt.Errorf("stopping Prometheus: %w", err)
 	}
 	return nil
 }
 
-// run starts the process, in a session of its own as the cluster's are.
-func (s *Server) run(args []string) error {
-	log, err := os.OpenFile(s.Log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		return fmt.Errorf("opening the log of Prometheus: %w", err)
-	}
-	defer log.Close() // The process keeps a descriptor of its own.
-	cmd := exec.Command(filepath.Join(s.tools, "prometheus"), append([]string{
+// run starts the process.
+func (s *Server) run(args []string) (err error) {
+	s.exited, err = process.Start(filepath.Join(s.tools, "prometheus"), s.Log(), append([]string{
 		"--config.file=" + s.config(),
 		"--storage.tsdb.path=" + s.data(),
 		"--web.listen-address=" + s.address,
 	}, args...)...)
-	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("starting Prometheus: %w", err)
-	}
-	exited := make(chan struct{})
-	s.exited = exited
-	go func() {
-		_ = cmd.Wait() // How it ended is in its log.
-		close(exited)
-	}()
-	return nil
+	return err
 }

@@ -33,6 +33,12 @@ func Mentions(text string) Match {
 	}
 }
 
+// Runs matches the processes of a program that mention a folder or what is in it.
+func Runs(program, folder string) Match {
+	mentions := Mentions(folder + "/")
+	return func(args []string) bool { return filepath.Base(args[0]) == program && mentions(args) }
+}
+
 // Find returns the ids of the running processes that match, without this one.
 func Find(match Match) ([]int, error) {
 	commands, err := list()

@@ -7,12 +7,38 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
 // readyInterval is how often WaitReady asks whether a process is ready.
 const readyInterval = 20 * time.Millisecond
+
+// Start runs a program in a session of its own, as a daemon, and has it write to the end of a
+// log. The channel that it returns is closed when the program has ended; its log says why.
+func Start(program, log string, args ...string) (exited <-chan struct{}, err error) {
+	name := filepath.Base(program)
+	output, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
+	}
+	defer output.Close() // The process keeps a descriptor of its own.
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = output, output
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", name, err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = cmd.Wait()
+	}()
+	return ended, nil
+}
 
 // WaitReady waits until a process answers at a URL that it is ready. It fails when the
 // process has ended, or the context has.
