@@ -3,86 +3,93 @@ SHELL := bash
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
-# The tools, whose versions are pinned in tools/*/go.mod.
+# tools/*/go.mod pins the version of each tool.
 TOOLS := .tools/bin
 CLUSTER_TOOLS := .tools/kubernetes.mod .tools/kwok.mod .tools/metrics-server.mod .tools/helm.mod .tools/helm3.mod
 TEST_TOOLS := $(CLUSTER_TOOLS) .tools/prometheus.mod
 CONTROLLER_GEN := $(TOOLS)/controller-gen
 GOLANGCI_LINT := $(TOOLS)/golangci-lint
+BENCHTABLE := $(TOOLS)/benchtable
+# benchtable has its own go.mod: the main one does not need what only benchtable imports.
+BENCHTABLE_MODULE := tools/benchtable
+PINNED_TOOLS := $(filter-out $(BENCHTABLE_MODULE)/go.mod,$(wildcard tools/*/go.mod))
 
-# Tests that start an API server take it from here.
+# Tests start the API server and etcd from this folder.
 export KUBEBUILDER_ASSETS := $(CURDIR)/$(TOOLS)
 
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v $$(go env CC)),-race)
-# A package's tests start a control plane of their own, which takes about two cores.
+# The tests of a package start their own control plane, which uses about two cores.
 PARALLEL := -p $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores > 3 ? cores / 2 : 1)))
-# Which would hold for compiling too, so that what the tests import is compiled first: all
-# packages but those of tests alone, which the go command does not build.
+# -p limits compilation too. Therefore "make test" first compiles the packages that the tests
+# import, with all cores. It leaves out packages that contain only tests: go build rejects them.
 TEST_IMPORTS := go list -test -deps -f '{{if and (or .GoFiles .CgoFiles) (not (or .ForTest .Standard (eq .Name "main")))}}{{.ImportPath}}{{end}}' ./...
-# One benchmark at a time, so that none disturbs another.
+# One package at a time, so that no benchmark slows down another.
 BENCH_FLAGS := -run '^$$' -bench . -benchmem -timeout 60m -p 1
 
 ##@ Run
 
 .PHONY: demo
-demo: build $(CLUSTER_TOOLS) bin/kubectl bin/helm bin/helm3 ## Start a cluster, the manager and something to look at, and say what there is
+demo: build $(CLUSTER_TOOLS) bin/kubectl bin/helm bin/helm3 ## Start the cluster and the manager, create sample objects, and show them
 	$(TOOLS)/local demo
 
 .PHONY: down
-down: $(TOOLS)/local ## Stop the manager and the cluster, leaving no process behind
+down: $(TOOLS)/local ## Stop the cluster and the manager of demo or run
 	$(TOOLS)/local down
 
 .PHONY: cluster-up
-cluster-up: $(TOOLS)/local $(CLUSTER_TOOLS) bin/kubectl bin/helm bin/helm3 ## Start the cluster alone; its kubeconfig is .cluster/kubeconfig
+cluster-up: $(TOOLS)/local $(CLUSTER_TOOLS) bin/kubectl bin/helm bin/helm3 ## Start only the cluster; its kubeconfig is .cluster/kubeconfig
 	$(TOOLS)/local up
 
+# An alias of down, because there is a cluster-up.
 .PHONY: cluster-down
-cluster-down: down ## The same as down
+cluster-down: down
 
 .PHONY: run
-run: build $(CLUSTER_TOOLS) bin/kubectl ## Install Upright on the cluster and run the manager in the foreground
+run: build $(CLUSTER_TOOLS) bin/kubectl ## Install Upright and run the manager in the foreground; starts the cluster if needed
 	exec $(TOOLS)/local run
 
 ##@ Check
 
-# A cached result would do for a test that did not change, but the whole-cluster
-# tests run a manager that they do not import (-count=1).
+# -count=1 because the whole-cluster tests run a manager that they do not import: the go
+# command would reuse their results after a change to it.
 .PHONY: test
-test: build $(TEST_TOOLS) ## Run every test: unit, API server, whole cluster; then the benchmarks in short
+test: build $(TEST_TOOLS) ## Run all tests (unit, API server, whole cluster), then bench-short
+	GOWORK=off go test -C $(BENCHTABLE_MODULE) $(RACE) ./...
 	go build $(RACE) $$($(TEST_IMPORTS))
 	exec $(TOOLS)/local supervise go test -count=1 $(RACE) $(PARALLEL) -timeout 30m ./...
 	$(MAKE) --no-print-directory bench-short
 
 .PHONY: bench
-bench: build $(TEST_TOOLS) ## Run the benchmarks and print them beside the peers' figures
-	exec $(TOOLS)/local supervise bash -o pipefail -c "go test $(BENCH_FLAGS) ./... | go run ./e2e/benchtable"
+bench: build $(TEST_TOOLS) $(BENCHTABLE) ## Run the benchmarks and compare them with the aims and with other projects
+	exec $(TOOLS)/local supervise bash -o pipefail -c "go test $(BENCH_FLAGS) ./... | $(BENCHTABLE)"
 
 .PHONY: bench-short
-bench-short: build $(TEST_TOOLS) ## Run each benchmark once, on few objects
-	exec $(TOOLS)/local supervise bash -o pipefail -c "go test $(BENCH_FLAGS) -short -benchtime 1x ./... | go run ./e2e/benchtable"
+bench-short: build $(TEST_TOOLS) $(BENCHTABLE) ## Run each benchmark once, with few objects
+	exec $(TOOLS)/local supervise bash -o pipefail -c "go test $(BENCH_FLAGS) -short -benchtime 1x ./... | $(BENCHTABLE)"
 
 .PHONY: lint
-lint: .tools/golangci-lint.mod ## Lint, which includes the direction of imports
+lint: .tools/golangci-lint.mod ## Check style, formatting and the direction of imports
 	$(GOLANGCI_LINT) run ./...
+	cd $(BENCHTABLE_MODULE) && GOWORK=off ../../$(GOLANGCI_LINT) run ./...
 
 .PHONY: verify
-verify: .tools/controller-gen.mod ## Fail unless what is generated is current
+verify: .tools/controller-gen.mod ## Check that generated files are up to date and that go.mod files are tidy
 	tools/verify
 
 ##@ Build
 
 .PHONY: build
-build: $(TOOLS)/local bin/manager ## Build the manager
+build: $(TOOLS)/local bin/manager ## Build bin/manager
 
 .PHONY: generate
 generate: .tools/controller-gen.mod ## Generate deepcopy functions, CRDs and RBAC from the Go code
 	$(CONTROLLER_GEN) object paths=./apis/...
 	$(CONTROLLER_GEN) crd paths=./apis/... output:crd:dir=deploy/crds
-	$(CONTROLLER_GEN) rbac:roleName=upright-manager paths=./controllers/... output:rbac:dir=deploy/rbac
+	$(CONTROLLER_GEN) rbac:roleName=upright-manager paths=./controllers/... paths=./cmd/... output:rbac:dir=deploy/rbac
 
 .PHONY: tools
-tools: $(patsubst tools/%/go.mod,.tools/%.mod,$(wildcard tools/*/go.mod)) bin/kubectl bin/helm bin/helm3 ## Build every tool
+tools: $(patsubst tools/%/go.mod,.tools/%.mod,$(PINNED_TOOLS)) $(BENCHTABLE) bin/kubectl bin/helm bin/helm3 ## Build all tools
 
 .PHONY: help
 help: ## List the targets
@@ -90,13 +97,16 @@ help: ## List the targets
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# The go command knows best whether these are up to date.
-.PHONY: bin/manager $(TOOLS)/local
+# Always run the go command: it knows whether these are up to date.
+.PHONY: bin/manager $(TOOLS)/local $(BENCHTABLE)
 bin/manager:
 	go build -o $@ ./cmd/manager
 
 $(TOOLS)/local:
 	go build -o $@ ./e2e/local
+
+$(BENCHTABLE):
+	GOWORK=off go build -C $(BENCHTABLE_MODULE) -o ../../$@ .
 
 .tools/%.mod: tools/%/go.mod tools/%/go.sum tools/build
 	@tools/build $*

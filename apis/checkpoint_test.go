@@ -13,7 +13,7 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
+func TestCheckpointIsReadAsWritten(t *testing.T) {
 	t.Parallel()
 	written := &autoscalingv1beta1.VerticalScalerCheckpoint{
 		ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace(t), Name: "a"},
@@ -21,7 +21,7 @@ func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
 			DeploymentName: "web",
 			Containers:     []autoscalingv1beta1.ContainerCheckpoint{{ContainerName: "app", History: []byte{0, 1, 0xff}}},
 			OOMKills:       []autoscalingv1beta1.OOMKill{{PodUID: "1", ContainerName: "app", FinishedAt: metav1.Unix(time.Now().Unix(), 0)}},
-			Targets: []autoscalingv1beta1.ToldTarget{
+			Targets: []autoscalingv1beta1.PastTarget{
 				{ContainerName: "app", Resource: "memory", Since: metav1.Unix(time.Now().Unix(), 0), Amount: 1 << 40},
 				{ContainerName: "app", Resource: "memory", Since: metav1.Unix(time.Now().Unix(), 0), Amount: 1},
 			},
@@ -34,25 +34,25 @@ func TestACheckpointIsReadAsItWasWritten(t *testing.T) {
 	assert.Equal(t, written.Data, read.Data)
 }
 
-func TestVerticalScalerCheckpointRefusesWhatCannotBeRestored(t *testing.T) {
+func TestVerticalScalerCheckpointRejectsInvalidData(t *testing.T) {
 	t.Parallel()
 	containers := func(list string) string { return "{deploymentName: web, containers: [" + list + "]}" }
-	kills := func(kill string) string { return "{deploymentName: web, oomKills: [" + kill + "]}" }
+	oomKills := func(kill string) string { return "{deploymentName: web, oomKills: [" + kill + "]}" }
 	const target = "{containerName: a, resource: cpu, since: '2026-01-05T00:00:00Z', amount: 1}"
 	targets := func(target string) string { return "{deploymentName: web, targets: [" + target + "]}" }
-	check(t, "VerticalScalerCheckpoint", []rule{
+	assertRules(t, "VerticalScalerCheckpoint", []rule{
 		{"deploymentName is required", "{deploymentName: web}", "{}", "data.deploymentName: Required value"},
 		{"a container has one history", containers("{containerName: a, history: AAE=}, {containerName: b, history: AAE=}"),
 			containers("{containerName: a, history: AAE=}, {containerName: a, history: AAE=}"), "Duplicate value"},
 		{"a container has a history", containers("{containerName: a, history: AAE=}"), containers("{containerName: a}"),
 			"data.containers[0].history: Required value"},
-		{"a history is Base64", containers("{containerName: a, history: AAE=}"), containers("{containerName: a, history: '?'}"),
+		{"a history is encoded in Base64", containers("{containerName: a, history: AAE=}"), containers("{containerName: a, history: '?'}"),
 			"data.containers[0].history"},
-		{"a kill has a time", kills("{podUID: a, containerName: a, finishedAt: '2026-01-05T00:00:00Z'}"),
-			kills("{podUID: a, containerName: a}"), "data.oomKills[0].finishedAt: Required value"},
-		{"the time of a kill is one", kills("{podUID: a, containerName: a, finishedAt: '2026-01-05T00:00:00Z'}"),
-			kills("{podUID: a, containerName: a, finishedAt: yesterday}"), "data.oomKills[0].finishedAt"},
-		{"a target is of CPU or memory", targets(target), targets(strings.Replace(target, "cpu", "disk", 1)),
+		{"an OOM kill has a time", oomKills("{podUID: a, containerName: a, finishedAt: '2026-01-05T00:00:00Z'}"),
+			oomKills("{podUID: a, containerName: a}"), "data.oomKills[0].finishedAt: Required value"},
+		{"the time of an OOM kill is valid", oomKills("{podUID: a, containerName: a, finishedAt: '2026-01-05T00:00:00Z'}"),
+			oomKills("{podUID: a, containerName: a, finishedAt: yesterday}"), "data.oomKills[0].finishedAt"},
+		{"the resource of a target is cpu or memory", targets(target), targets(strings.Replace(target, "cpu", "disk", 1)),
 			`supported values: "cpu", "memory"`},
 		{"a target has a time", targets(target), targets("{containerName: a, resource: cpu, amount: 1}"),
 			"data.targets[0].since: Required value"},

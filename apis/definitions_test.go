@@ -21,7 +21,7 @@ import (
 	"example.com/upright/internal/testenv"
 )
 
-// definitions returns the CRDs as they are deployed, by kind.
+// definitions returns the deployed CRDs by kind.
 func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(testenv.Root(), "deploy", "crds", "*.example.com_*.yaml"))
@@ -36,42 +36,42 @@ func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinit
 		require.NoError(t, yaml.UnmarshalStrict(manifest, crd), file)
 		byKind[crd.Spec.Names.Kind] = crd
 	}
-	require.Len(t, byKind, len(heads))
+	require.Len(t, byKind, len(templates))
 	return byKind
 }
 
-func TestEveryFieldIsExplainedToTheUser(t *testing.T) {
+func TestEveryFieldHasADescription(t *testing.T) {
 	for kind, crd := range definitions(t) {
 		for name, part := range crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties {
-			if name != "metadata" { // Which Kubernetes explains.
-				assertExplained(t, kind+"."+name, part)
+			if name != "metadata" { // Kubernetes adds its description.
+				assertDescribed(t, kind+"."+name, part)
 			}
 		}
 	}
 }
 
-func assertExplained(t *testing.T, path string, fields apiextensionsv1.JSONSchemaProps) {
+func assertDescribed(t *testing.T, path string, fields apiextensionsv1.JSONSchemaProps) {
 	t.Helper()
 	assert.NotEmpty(t, fields.Description, path)
 	assert.NotContains(t, fields.Description, "TODO", path)
 	for name, property := range fields.Properties {
-		assertExplained(t, path+"."+name, property)
+		assertDescribed(t, path+"."+name, property)
 	}
 	if fields.Items != nil && fields.Items.Schema != nil {
 		for name, property := range fields.Items.Schema.Properties {
-			assertExplained(t, path+"."+name, property)
+			assertDescribed(t, path+"."+name, property)
 		}
 	}
 }
 
-func TestEveryKindIsListedByItsCategoryAndShortName(t *testing.T) {
+func TestKindsHaveCategoriesAndShortNames(t *testing.T) {
 	upright := []string{"upright"}
 	for kind, want := range map[string]struct{ categories, shortNames []string }{
 		"Busybox":        {upright, []string{"bb"}},
 		"Memcached":      {upright, []string{"mc"}},
 		"Foo":            {upright, nil},
 		"VerticalScaler": {upright, []string{"vs"}},
-		// The manager's own: nobody applies one, and nobody waits for one.
+		// Checkpoints are internal to the manager. Users neither apply them nor wait for them.
 		"VerticalScalerCheckpoint": {nil, []string{"vscp"}},
 	} {
 		names := definitions(t)[kind].Spec.Names
@@ -81,23 +81,23 @@ func TestEveryKindIsListedByItsCategoryAndShortName(t *testing.T) {
 }
 
 // `kubectl wait --for condition=Ready --all upright` waits for each object of the category.
-func TestWhatIsInTheCategoryIsExactlyWhatBecomesReady(t *testing.T) {
+func TestCategoryHasExactlyTheKindsWithReady(t *testing.T) {
 	for kind, crd := range definitions(t) {
 		version := crd.Spec.Versions[0]
-		isWaitedFor := slices.Contains(crd.Spec.Names.Categories, "upright")
-		assert.Equal(t, isWaitedFor, version.Subresources != nil && version.Subresources.Status != nil, "%s has a status", kind)
+		inCategory := slices.Contains(crd.Spec.Names.Categories, "upright")
+		assert.Equal(t, inCategory, version.Subresources != nil && version.Subresources.Status != nil, "%s has a status", kind)
 		var columns []string
 		for _, column := range version.AdditionalPrinterColumns {
 			columns = append(columns, column.Name)
 		}
 		for _, name := range []string{"Ready", "Reason"} {
-			assert.Equal(t, isWaitedFor, slices.Contains(columns, name), "%s prints %s", kind, name)
+			assert.Equal(t, inCategory, slices.Contains(columns, name), "%s prints %s", kind, name)
 		}
 		assert.Contains(t, columns, "Age", kind)
 	}
 }
 
-func TestTheKindsThatOwnADeploymentHaveAScale(t *testing.T) {
+func TestOnlyOwningKindsHaveAScaleSubresource(t *testing.T) {
 	owning := []string{"Busybox", "Memcached", "Foo"}
 	for kind, crd := range definitions(t) {
 		subresources := crd.Spec.Versions[0].Subresources
@@ -105,14 +105,14 @@ func TestTheKindsThatOwnADeploymentHaveAScale(t *testing.T) {
 	}
 }
 
-func TestEveryConditionTypeOfMemcachedIsThatOfTheOthers(t *testing.T) {
+func TestMemcachedSharesConditionTypes(t *testing.T) {
 	assert.Equal(t, examplev1alpha1.ConditionReady, cachev1alpha1.ConditionReady)
 	assert.Equal(t, examplev1alpha1.ConditionAvailable, cachev1alpha1.ConditionAvailable)
 	assert.Equal(t, examplev1alpha1.ConditionProgressing, cachev1alpha1.ConditionProgressing)
 	assert.Equal(t, examplev1alpha1.ConditionDegraded, cachev1alpha1.ConditionDegraded)
 }
 
-func TestSchemeKnowsEveryKind(t *testing.T) {
+func TestSchemeIncludesEveryKind(t *testing.T) {
 	scheme := apis.NewScheme()
 	for _, kind := range []schema.GroupVersionKind{
 		examplev1alpha1.GroupVersion.WithKind("Busybox"),
@@ -127,7 +127,7 @@ func TestSchemeKnowsEveryKind(t *testing.T) {
 	}
 }
 
-func TestDefaultsMakeTheSmallestObjectWhole(t *testing.T) {
+func TestMinimalObjectsGetDefaults(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 
@@ -172,7 +172,7 @@ func TestDefaultsMakeTheSmallestObjectWhole(t *testing.T) {
 	}
 }
 
-func TestScalersAndFoosAreSelectedByTheDeploymentTheyName(t *testing.T) {
+func TestDeploymentNameIsASelectableField(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	for _, name := range []string{"web", "web", "api"} {

@@ -20,16 +20,16 @@ func recommendation(fields string) string {
 	return "{deploymentName: web, recommendation: {" + fields + "}}"
 }
 
-func TestVerticalScalerRefusesABadRecommendationPolicyAndSaysWhatToDo(t *testing.T) {
+func TestVerticalScalerRejectsInvalidRecommendationPolicy(t *testing.T) {
 	t.Parallel()
 	percentiles := func(lower, target, upper int) string {
 		return recommendation(fmt.Sprintf("lowerPercentile: %d, targetPercentile: %d, upperPercentile: %d", lower, target, upper))
 	}
 	const (
-		order    = "lowerPercentile must be at most targetPercentile, and targetPercentile at most upperPercentile: set all three when changing one beyond another"
+		order    = "lowerPercentile must be at most targetPercentile, and targetPercentile must be at most upperPercentile: unset percentiles have defaults (50, 90, 95), so you may need to set all three"
 		halfLife = "halfLife must be a duration from 1h to 144h in hours, minutes and seconds, such as 12h or 1h30m"
 	)
-	check(t, "VerticalScaler", []rule{
+	assertRules(t, "VerticalScaler", []rule{
 		{"lowerPercentile is at least 1", percentiles(1, 2, 3), percentiles(0, 2, 3),
 			"lowerPercentile in body should be greater than or equal to 1"},
 		{"targetPercentile is at least 1", percentiles(1, 1, 3), percentiles(1, 0, 3),
@@ -57,23 +57,23 @@ func TestVerticalScalerRefusesABadRecommendationPolicyAndSaysWhatToDo(t *testing
 		{"halfLife is at least 1h", recommendation("halfLife: 1h"), recommendation("halfLife: 59m59.9s"), halfLife},
 		{"halfLife is at most 144h", recommendation("halfLife: 144h"), recommendation("halfLife: 144h0.1s"), halfLife},
 		{"halfLife may have several units", recommendation("halfLife: 1h30m0.5s"), recommendation("halfLife: 1h 30m"), halfLife},
-		{"halfLife knows no days", recommendation("halfLife: 48h"), recommendation("halfLife: 2d"), halfLife},
+		{"halfLife does not support days", recommendation("halfLife: 48h"), recommendation("halfLife: 2d"), halfLife},
 		{"halfLife has a unit", recommendation("halfLife: 5400s"), recommendation("halfLife: '24'"), halfLife},
 		{"halfLife is not negative", recommendation("halfLife: 24h"), recommendation("halfLife: -24h"), halfLife},
 		{"halfLife is not empty", recommendation("halfLife: 24h"), recommendation("halfLife: ''"), halfLife},
-		{"halfLife is no number", recommendation("halfLife: 24h"), recommendation("halfLife: 24"), "must be of type string"},
-		{"halfLife is not endless", recommendation("halfLife: '" + strings.Repeat("0", 13) + "24h'"),
+		{"halfLife is not a number", recommendation("halfLife: 24h"), recommendation("halfLife: 24"), "must be of type string"},
+		{"halfLife has at most 16 characters", recommendation("halfLife: '" + strings.Repeat("0", 13) + "24h'"),
 			recommendation("halfLife: '" + strings.Repeat("0", 14) + "24h'"), "may not be more than 16"},
 		{"podMinimum.cpu is not negative", recommendation("podMinimum: {cpu: 0}"), recommendation("podMinimum: {cpu: -1m}"),
-			"cpu must not be negative"},
+			"cpu must not be negative: use an amount such as 250m"},
 		{"podMinimum.memory is not negative", recommendation("podMinimum: {memory: 0}"), recommendation("podMinimum: {memory: -1Mi}"),
-			"memory must not be negative"},
-		{"podMinimum has cpu and memory only", recommendation("podMinimum: {cpu: 1, memory: 1Gi}"),
+			"memory must not be negative: use an amount such as 64Mi"},
+		{"podMinimum has only cpu and memory", recommendation("podMinimum: {cpu: 1, memory: 1Gi}"),
 			recommendation("podMinimum: {disk: 1Gi}"), `unknown field "spec.recommendation.podMinimum.disk"`},
 	})
 }
 
-func TestAnEmptyRecommendationPolicyHasTheDefaults(t *testing.T) {
+func TestEmptyRecommendationPolicyGetsDefaults(t *testing.T) {
 	t.Parallel()
 	scaler := object(t, env.Namespace(t), "VerticalScaler", recommendation(""))
 	require.NoError(t, createStrictly(t, scaler))
@@ -85,7 +85,7 @@ func TestAnEmptyRecommendationPolicyHasTheDefaults(t *testing.T) {
 	}, typed.Spec.Recommendation)
 }
 
-func TestAHalfLifeThatGoWritesIsAccepted(t *testing.T) {
+func TestHalfLifeAcceptsGoDurations(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	for _, halfLife := range []time.Duration{time.Hour, 90 * time.Minute, 36*time.Hour + 500*time.Millisecond, 144 * time.Hour} {
@@ -101,8 +101,8 @@ func TestAHalfLifeThatGoWritesIsAccepted(t *testing.T) {
 	}
 }
 
-// A single object that Go cannot decode would fail every list of the manager.
-func TestPropertyEveryHalfLifeThatIsAcceptedCanBeDecoded(t *testing.T) {
+// If Go cannot decode a single object, every list request of the manager fails.
+func TestPropertyAcceptedHalfLifeCanBeDecoded(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	random := rand.New(rand.NewSource(1))

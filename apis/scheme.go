@@ -1,4 +1,4 @@
-// Package apis joins Upright's API groups.
+// Package apis combines the API groups of Upright.
 package apis
 
 import (
@@ -11,7 +11,7 @@ import (
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 )
 
-// NewScheme returns a scheme that knows Kubernetes' own kinds and all of Upright's.
+// NewScheme returns a scheme with the kinds of Kubernetes and all kinds of Upright.
 func NewScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{

@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, func(e *testenv.Environment) { env = e }))
 }
 
-// heads are the manifests of the kinds down to the spec, in whose place a checkpoint has data.
-var heads = map[string]string{
+// templates are manifests with the placeholder SPEC for the spec, or for the data of a checkpoint.
+var templates = map[string]string{
 	"Busybox":                  "{apiVersion: example.com/v1alpha1, kind: Busybox, metadata: {generateName: a-}, spec: SPEC}",
 	"Foo":                      "{apiVersion: example.com/v1alpha1, kind: Foo, metadata: {generateName: a-}, spec: SPEC}",
 	"Memcached":                "{apiVersion: cache.example.com/v1alpha1, kind: Memcached, metadata: {generateName: a-}, spec: SPEC}",
@@ -28,16 +28,16 @@ var heads = map[string]string{
 	"VerticalScalerCheckpoint": "{apiVersion: autoscaling.example.com/v1beta1, kind: VerticalScalerCheckpoint, metadata: {generateName: a-}, data: SPEC}",
 }
 
-// object returns an object of a kind with a spec in YAML's flow style.
+// object returns an object of a kind. The spec is in YAML flow style.
 func object(t *testing.T, namespace, kind, spec string) *unstructured.Unstructured {
 	t.Helper()
 	obj := &unstructured.Unstructured{}
-	require.NoError(t, yaml.Unmarshal([]byte(strings.Replace(heads[kind], "SPEC", spec, 1)), &obj.Object))
+	require.NoError(t, yaml.Unmarshal([]byte(strings.Replace(templates[kind], "SPEC", spec, 1)), &obj.Object))
 	obj.SetNamespace(namespace)
 	return obj
 }
 
-// createStrictly creates an object as kubectl does: unknown fields are errors.
+// createStrictly creates an object like kubectl does: unknown fields are errors.
 func createStrictly(t *testing.T, obj client.Object) error {
 	t.Helper()
 	return env.Client.Create(t.Context(), obj, client.FieldValidation("Strict"))

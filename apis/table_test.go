@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestAListShowsTheColumnsOfItsKind(t *testing.T) {
+func TestListShowsPrinterColumns(t *testing.T) {
 	t.Parallel()
 	scalerColumns := []string{"Name", "Deployment", "Mode", "CPU", "Memory", "Ready", "Reason", "Applied", "Age"}
 	for name, test := range map[string]struct {
@@ -65,16 +65,16 @@ func TestAListShowsTheColumnsOfItsKind(t *testing.T) {
 	}
 }
 
-// listAsTable lists the objects of the namespace and kind of one in the form that kubectl prints.
-func listAsTable(t *testing.T, like *unstructured.Unstructured) *metav1.Table {
+// listAsTable lists the objects with the namespace and kind of obj in the format that kubectl prints.
+func listAsTable(t *testing.T, obj *unstructured.Unstructured) *metav1.Table {
 	t.Helper()
 	transport, err := rest.TransportFor(env.Config)
 	require.NoError(t, err)
 	server, _, err := rest.DefaultServerUrlFor(env.Config)
 	require.NoError(t, err)
-	plural := definitions(t)[like.GetKind()].Spec.Names.Plural
+	plural := definitions(t)[obj.GetKind()].Spec.Names.Plural
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-		server.JoinPath("apis", like.GetAPIVersion(), "namespaces", like.GetNamespace(), plural).String(), http.NoBody)
+		server.JoinPath("apis", obj.GetAPIVersion(), "namespaces", obj.GetNamespace(), plural).String(), http.NoBody)
 	require.NoError(t, err)
 	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
 	response, err := transport.RoundTrip(request)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,37 +14,37 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-func TestPodsThatAQuotaRefusesAtTheirSizeAreCreatedAtThatOfTheirTemplate(t *testing.T) {
+func TestPodsRefusedByQuotaAreCreatedWithTemplateResources(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	deployment := create(t, newChartedDeployment(namespace, 1, "Granted"))
-	settles(t, deployment)
-	scaler := newPromptScaler(namespace, "web")
+	deployment := create(t, newWebDeployment(namespace, 1, "Granted"))
+	waitForSettled(t, deployment)
+	scaler := newImmediateScaler(namespace, "web")
 	scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
 	create(t, scaler)
-	becomesApplied(t, scaler, metav1.ConditionTrue, "SizedAtBirth")
-	// 100m are used; there is room for one pod of 300m, and then for one of 100m.
+	waitForApplied(t, scaler, metav1.ConditionTrue, "SizedAtCreation")
+	// 100m are in use. The quota has room for one pod of 300m, and then for one of 100m.
 	createCPUQuota(t, namespace, "500m")
 
 	kubectl(t, namespace, "scale", "deployment", "web", "--replicas=3")
 
-	becomesApplied(t, scaler, metav1.ConditionFalse, "QuotaExceeded")
-	settles(t, deployment)
+	waitForApplied(t, scaler, metav1.ConditionFalse, "QuotaExceeded")
+	waitForSettled(t, deployment)
 	requests := resource.Quantity{}
 	for _, pod := range ownedPods(t, deployment) {
 		requests.Add(*pod.Spec.Containers[0].Resources.Requests.Cpu())
 	}
-	assert.Equal(t, "500m", requests.String(), "one pod has the recommended size, and the others the template's")
+	assert.Equal(t, "500m", requests.String(), "one pod has the recommended size, two have the template's")
 	message := conditionMessage(refresh(t, scaler), "Applied")
-	assert.Regexp(t, `\(exceeded quota: cpu, requested: requests\.cpu=300m, used: requests\.cpu=400m, limited: requests\.cpu=500m\)`, message)
-	eventually(t, func(c *assert.CollectT) { requireWarning(c, scaler, "QuotaExceeded", message) })
-	assert.Zero(t, writtenForScalers(t, namespace, "pods/resize"))
+	assert.Contains(t, message, "exceeded quota: cpu, requested: requests.cpu=300m, used: requests.cpu=400m, limited: requests.cpu=500m")
+	eventually(t, func(c *assert.CollectT) { requireWarningEvent(c, scaler, "QuotaExceeded", message) })
+	assert.Zero(t, countScalerWrites(t, namespace, "pods/resize"))
 
-	// A spec that asks for less is tried at once.
-	recommendAlways(scaler, requestsOf("150m", "400Mi"))
+	// A smaller recommendation ends the fallback at once.
+	recommendFixed(scaler, resourceList("150m", "400Mi"))
 	policies := scaler.Spec.ContainerPolicies
 	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.ContainerPolicies = policies })
-	becomesApplied(t, scaler, metav1.ConditionTrue, "SizedAtBirth")
+	waitForApplied(t, scaler, metav1.ConditionTrue, "SizedAtCreation")
 	kubectl(t, namespace, "scale", "deployment", "web", "--replicas=0")
 	eventually(t, func(c *assert.CollectT) {
 		var quotas corev1.ResourceQuotaList
@@ -53,45 +52,40 @@ func TestPodsThatAQuotaRefusesAtTheirSizeAreCreatedAtThatOfTheirTemplate(t *test
 		require.True(c, quotas.Items[0].Status.Used.Name(corev1.ResourceRequestsCPU, resource.DecimalSI).IsZero())
 	})
 	kubectl(t, namespace, "scale", "deployment", "web", "--replicas=3")
-	runsResources(t, deployment, resourcesOf("150m", "400Mi", "300m", "800Mi"), 3)
+	waitForResources(t, deployment, resourcesOf("150m", "400Mi", "300m", "800Mi"), 3)
 }
 
-func TestRolloutThatAQuotaRefusesGoesOnAtTheSizeOfTheTemplate(t *testing.T) {
+func TestRolloutRefusedByQuotaCompletesWithTemplateResources(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	deployment := create(t, newChartedDeployment(namespace, 2, "Granted"))
-	settles(t, deployment)
-	scaler := newPromptScaler(namespace, "web")
+	deployment := create(t, newWebDeployment(namespace, 2, "Granted"))
+	waitForSettled(t, deployment)
+	scaler := newImmediateScaler(namespace, "web")
 	scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
 	create(t, scaler)
-	becomesApplied(t, scaler, metav1.ConditionTrue, "SizedAtBirth")
-	// There is room for a third pod of 100m, and for none of 300m.
+	waitForApplied(t, scaler, metav1.ConditionTrue, "SizedAtCreation")
+	// The quota has room for a third pod of 100m, and no room for one of 300m.
 	createCPUQuota(t, namespace, "350m")
 
 	kubectl(t, namespace, "rollout", "restart", "deployment", "web")
 
-	becomesApplied(t, scaler, metav1.ConditionFalse, "QuotaExceeded")
+	waitForApplied(t, scaler, metav1.ConditionFalse, "QuotaExceeded")
 	kubectl(t, namespace, "rollout", "status", "deployment", "web", "--timeout=2m")
-	runsResources(t, deployment, charted, 2)
-	assert.Len(t, replicaSetsOf(t, namespace), 2)
+	waitForResources(t, deployment, templateResources, 2)
+	assert.Len(t, replicaSetNames(t, namespace), 2)
 }
 
-func requestsOf(cpu, memory string) corev1.ResourceList {
-	return resourcesOf(cpu, memory, cpu, memory).Requests
+// createCPUQuota limits the CPU requests of a namespace's pods, and waits until the quota is in force.
+func createCPUQuota(t *testing.T, namespace, cpu string) {
+	t.Helper()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "cpu"}}
+	quota.Spec.Hard = corev1.ResourceList{corev1.ResourceRequestsCPU: resource.MustParse(cpu)}
+	create(t, quota)
+	eventually(t, func(c *assert.CollectT) { require.NotEmpty(c, refresh(c, quota).Status.Used) })
 }
 
-// newTwinDeployment returns a Deployment of two containers, each of which requests what the
-// chart does.
-func newTwinDeployment(namespace string, replicas int32) *appsv1.Deployment {
-	deployment := newChartedDeployment(namespace, replicas, "Granted")
-	containers := &deployment.Spec.Template.Spec.Containers
-	*containers = append(*containers, *(*containers)[0].DeepCopy())
-	(*containers)[1].Name = "another"
-	return deployment
-}
-
-// Each container by itself has room on a node, but not both.
-func TestPodThatIsTooLargeForAnyNodeIsScheduledAtTheSizeOfItsTemplate(t *testing.T) {
+// A node has room for each of the two containers, and not for both.
+func TestPodTooLargeForAnyNodeIsScheduledWithTemplateResources(t *testing.T) {
 	t.Parallel()
 	for mode, rollouts := range map[autoscalingv1beta1.UpdateMode]int{
 		autoscalingv1beta1.UpdateModeInitial: 0, autoscalingv1beta1.UpdateModeInPlaceOrRollout: 1,
@@ -99,60 +93,32 @@ func TestPodThatIsTooLargeForAnyNodeIsScheduledAtTheSizeOfItsTemplate(t *testing
 		t.Run(string(mode), func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
-			deployment := create(t, newTwinDeployment(namespace, 2))
-			settles(t, deployment)
-			scaler := newPromptScaler(namespace, "web")
+			deployment := create(t, newTwoContainerDeployment(namespace, 2))
+			waitForSettled(t, deployment)
+			scaler := newImmediateScaler(namespace, "web")
 			scaler.Spec.UpdateMode = mode
-			recommendAlways(scaler, requestsOf("60", "400Mi"))
+			recommendFixed(scaler, resourceList("60", "400Mi"))
 			create(t, scaler)
 			if rollouts == 0 {
-				becomesApplied(t, scaler, metav1.ConditionTrue, "SizedAtBirth")
+				waitForApplied(t, scaler, metav1.ConditionTrue, "SizedAtCreation")
 				kubectl(t, namespace, "delete", "pods", "--all")
 			}
 
-			becomesApplied(t, scaler, metav1.ConditionFalse, "Unschedulable")
+			waitForApplied(t, scaler, metav1.ConditionFalse, "Unschedulable")
 
-			assert.Regexp(t, `\(0/\d+ nodes are available: .*Insufficient cpu.*\)`, conditionMessage(scaler, "Applied"))
-			runsResources(t, deployment, charted, 2)
-			settles(t, deployment)
-			waited := 0
+			assert.Regexp(t, `0/\d+ nodes are available: .*Insufficient cpu`, conditionMessage(scaler, "Applied"))
+			waitForResources(t, deployment, templateResources, 2)
+			waitForSettled(t, deployment)
+			resized := 0
 			for _, pod := range ownedPods(t, deployment) {
 				if pod.Generation > 1 {
-					waited++
+					resized++
 				}
 			}
-			assert.Positive(t, waited, "pods that were resized rather than replaced")
-			assert.Equal(t, waited, writtenForScalers(t, namespace, "pods/resize"), "one write for each")
-			assert.Equal(t, rollouts, writtenForScalers(t, namespace, "deployments"))
-			assert.Len(t, replicaSetsOf(t, namespace), 1+rollouts)
+			assert.Positive(t, resized, "pods that were resized and not replaced")
+			assert.Equal(t, resized, countScalerWrites(t, namespace, "pods/resize"), "one write for each")
+			assert.Equal(t, rollouts, countScalerWrites(t, namespace, "deployments"))
+			assert.Len(t, replicaSetNames(t, namespace), 1+rollouts)
 		})
 	}
-}
-
-func TestPodsAreSizedWithinLimitRangesOfContainersAndOfPods(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	create(t, &corev1.LimitRange{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "limits"},
-		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
-			{Type: corev1.LimitTypeContainer, Max: requestsOf("250m", "512Mi")},
-			{
-				Type: corev1.LimitTypePod, Max: requestsOf("480m", "2Gi"),
-				MaxLimitRequestRatio: requestsOf("2", "2"),
-			},
-		}},
-	})
-	deployment := create(t, newTwinDeployment(namespace, 2))
-	settles(t, deployment)
-	scaler := create(t, newPromptScaler(namespace, "web"))
-
-	// A pod may have 480m, and a container 512Mi.
-	within := resourcesOf("120m", "400Mi", "240m", "512Mi")
-	runsResources(t, deployment, within, 2)
-	becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
-	assert.Contains(t, conditionMessage(scaler, "Applied"), `"other", "another"`)
-	kubectl(t, namespace, "scale", "deployment", "web", "--replicas=4")
-	runsResources(t, deployment, within, 4)
-	settles(t, deployment)
-	assert.Len(t, replicaSetsOf(t, namespace), 1)
 }

@@ -14,67 +14,67 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-func TestHelmUpgradeAfterPodsWereResizedInPlaceKeepsTheirSizes(t *testing.T) {
+func TestHelmUpgradeKeepsSizesThatWereAppliedInPlace(t *testing.T) {
 	eachHelm(t, func(t *testing.T, namespace string, helm func(args ...string) string) {
 		helm("install", "web", chart)
-		release := deploymentOf(t, namespace, "web")
-		settles(t, release)
-		scaler := create(t, newPromptScaler(namespace, "web"))
-		becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
-		settles(t, release)
-		before := workloads(t, namespace)
+		release := getDeployment(t, namespace, "web")
+		waitForSettled(t, release)
+		scaler := create(t, newImmediateScaler(namespace, "web"))
+		waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
+		waitForSettled(t, release)
+		before := workloadVersions(t, namespace)
 
 		helm("upgrade", "web", chart)
 
-		assert.Equal(t, before, workloads(t, namespace), "nothing that Helm applies had changed")
-		requireResources(t, sized, podsIn(t, namespace))
-		requireAsCharted(t, release, helm("get", "manifest", "web"))
+		assert.Equal(t, before, workloadVersions(t, namespace), "Helm changed nothing")
+		requireResources(t, recommendedResources, listPods(t, namespace))
+		requireInstalledTemplate(t, release, helm("get", "manifest", "web"))
 		helm("upgrade", "web", chart, "--set", "image.tag=upgraded")
-		settles(t, release)
-		runsPodsOf(t, release, 2)
-		requireResources(t, sized, podsIn(t, namespace))
-		requireAsCharted(t, release, helm("get", "manifest", "web"))
-		becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
-		assert.Equal(t, 2, writtenForScalers(t, namespace, "pods/resize"), "the upgrade's pods were born so")
-		assert.Zero(t, writtenForScalers(t, namespace, "deployments"))
+		waitForSettled(t, release)
+		waitForPods(t, release, 2)
+		requireResources(t, recommendedResources, listPods(t, namespace))
+		requireInstalledTemplate(t, release, helm("get", "manifest", "web"))
+		waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
+		assert.Equal(t, 2, countScalerWrites(t, namespace, "pods/resize"), "the pods of the upgrade were sized at creation")
+		assert.Zero(t, countScalerWrites(t, namespace, "deployments"))
 	})
 }
 
-func TestHelmUpgradeAfterARolloutForAScalerStartsNoOther(t *testing.T) {
+func TestHelmUpgradeAfterScalersRolloutStartsNoOther(t *testing.T) {
 	eachHelm(t, func(t *testing.T, namespace string, helm func(args ...string) string) {
 		infeasible := []string{"--set", `podAnnotations.simulation\.upright\.example\.com/resize=Infeasible`}
 		helm(append([]string{"install", "web", chart}, infeasible...)...)
-		release := deploymentOf(t, namespace, "web")
-		settles(t, release)
-		scaler := create(t, newPromptScaler(namespace, "web"))
-		becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
-		runsResources(t, release, sized, 2)
-		settles(t, release)
-		rolledOut := release.Spec.Template.Annotations[restartedAt]
+		release := getDeployment(t, namespace, "web")
+		waitForSettled(t, release)
+		scaler := create(t, newImmediateScaler(namespace, "web"))
+		waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
+		waitForResources(t, release, recommendedResources, 2)
+		waitForSettled(t, release)
+		rolledOut := release.Spec.Template.Annotations[annotationRestartedAt]
 		require.NotEmpty(t, rolledOut)
-		before, sets := workloads(t, namespace), replicaSetsOf(t, namespace)
+		before, sets := workloadVersions(t, namespace), replicaSetNames(t, namespace)
 
 		helm(append([]string{"upgrade", "web", chart}, infeasible...)...)
 
-		assert.Equal(t, before, workloads(t, namespace), "nothing that Helm applies had changed")
+		assert.Equal(t, before, workloadVersions(t, namespace), "Helm changed nothing")
 		helm(append([]string{"upgrade", "web", chart, "--set", "replicas=3"}, infeasible...)...)
-		settles(t, release)
-		runsResources(t, release, sized, 3)
-		assert.Equal(t, sets, replicaSetsOf(t, namespace), "no other rollout")
-		assert.Equal(t, rolledOut, release.Spec.Template.Annotations[restartedAt])
-		requireAsCharted(t, release, helm("get", "manifest", "web"))
-		assert.Equal(t, 1, writtenForScalers(t, namespace, "deployments"))
+		waitForSettled(t, release)
+		waitForResources(t, release, recommendedResources, 3)
+		assert.Equal(t, sets, replicaSetNames(t, namespace), "no other rollout")
+		assert.Equal(t, rolledOut, release.Spec.Template.Annotations[annotationRestartedAt])
+		requireInstalledTemplate(t, release, helm("get", "manifest", "web"))
+		assert.Equal(t, 1, countScalerWrites(t, namespace, "deployments"))
 	})
 }
 
-// requireAsCharted requires that a release's Deployment has the pod template that Helm
-// installed, but for the time of a rollout.
-func requireAsCharted(t *testing.T, release *appsv1.Deployment, manifest string) {
+// requireInstalledTemplate requires that a release's Deployment has the pod template that Helm
+// installed. Only the rollout's annotation may differ.
+func requireInstalledTemplate(t *testing.T, release *appsv1.Deployment, manifest string) {
 	t.Helper()
 	var installed appsv1.Deployment
 	require.NoError(t, yaml.Unmarshal([]byte(manifest), &installed))
 	want, live := &installed.Spec.Template, refresh(t, release).Spec.Template.DeepCopy()
-	delete(live.Annotations, restartedAt)
+	delete(live.Annotations, annotationRestartedAt)
 	assert.Equal(t, want.Labels, live.Labels)
 	assert.Equal(t, want.Annotations, live.Annotations)
 	require.Len(t, live.Spec.Containers, 1)
@@ -82,8 +82,8 @@ func requireAsCharted(t *testing.T, release *appsv1.Deployment, manifest string)
 	assert.Equal(t, want.Spec.Containers[0].Resources, live.Spec.Containers[0].Resources)
 }
 
-// It stops the manager, so it is not parallel.
-func TestPodsOfAHelmReleaseAreBornAtTheRecommendedSizeWhileTheManagerIsStopped(t *testing.T) {
+// The test stops the manager, so it is not parallel.
+func TestHelmReleasePodsAreSizedAtCreationWhileManagerIsStopped(t *testing.T) {
 	namespace, elsewhere := newNamespace(t), newNamespace(t)
 	for _, ns := range []string{namespace, elsewhere} {
 		for _, name := range []string{"web", "web-api"} {
@@ -91,17 +91,17 @@ func TestPodsOfAHelmReleaseAreBornAtTheRecommendedSizeWhileTheManagerIsStopped(t
 			require.NoError(t, err)
 		}
 	}
-	scaler := newPromptScaler(namespace, "web")
+	scaler := newImmediateScaler(namespace, "web")
 	scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
 	create(t, scaler)
-	becomesApplied(t, scaler, metav1.ConditionTrue, "SizedAtBirth")
-	release := deploymentOf(t, namespace, "web")
+	waitForApplied(t, scaler, metav1.ConditionTrue, "SizedAtCreation")
+	release := getDeployment(t, namespace, "web")
 	running := ownedPods(t, release)
-	requireResources(t, charted, running)
+	requireResources(t, templateResources, running)
 	require.Len(t, running, 2)
 
-	bare, sizes := bareCopy(&running[0]), map[string][]corev1.Pod{}
-	whileManagerIsStopped(t, func() {
+	bare, pods := bareCopy(&running[0]), map[string][]corev1.Pod{}
+	withManagerStopped(t, func() {
 		for _, ns := range []string{namespace, elsewhere} {
 			kubectl(t, ns, "delete", "pods", "--all")
 			kubectl(t, ns, "scale", "deployment", "--all", "--replicas", "3")
@@ -110,26 +110,25 @@ func TestPodsOfAHelmReleaseAreBornAtTheRecommendedSizeWhileTheManagerIsStopped(t
 		eventually(t, func(c *assert.CollectT) {
 			for _, ns := range []string{namespace, elsewhere} {
 				for _, name := range []string{"web", "web-api"} {
-					pods := ownedPods(c, deploymentOf(c, ns, name))
-					require.Len(c, pods, 3)
-					sizes[ns+"/"+name] = pods
+					pods[ns+"/"+name] = ownedPods(c, getDeployment(c, ns, name))
+					require.Len(c, pods[ns+"/"+name], 3)
 				}
 			}
 		})
 	})
 
-	requireResources(t, sized, sizes[namespace+"/web"])
-	requireResources(t, charted, sizes[namespace+"/web-api"])
-	requireResources(t, charted, sizes[elsewhere+"/web"])
-	requireResources(t, charted, sizes[elsewhere+"/web-api"])
-	requireResources(t, charted, []corev1.Pod{*refresh(t, bare)})
+	requireResources(t, recommendedResources, pods[namespace+"/web"])
+	requireResources(t, templateResources, pods[namespace+"/web-api"])
+	requireResources(t, templateResources, pods[elsewhere+"/web"])
+	requireResources(t, templateResources, pods[elsewhere+"/web-api"])
+	requireResources(t, templateResources, []corev1.Pod{*refresh(t, bare)})
 }
 
-// bareCopy returns a pod that looks like another, and that no ReplicaSet controls.
+// bareCopy returns a copy of a pod that no ReplicaSet controls.
 func bareCopy(pod *corev1.Pod) *corev1.Pod {
 	bare := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name + "-bare", Labels: maps.Clone(pod.Labels)}}
 	pod.Spec.DeepCopyInto(&bare.Spec)
 	bare.Spec.NodeName = ""
-	bare.Labels["app.kubernetes.io/instance"] = "bare" // Else the ReplicaSet would adopt it.
+	bare.Labels["app.kubernetes.io/instance"] = "bare" // Otherwise the ReplicaSet adopts the pod.
 	return bare
 }

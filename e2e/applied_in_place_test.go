@@ -13,82 +13,86 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-func TestRunningPodsAreResizedInPlaceAndTheirDeploymentIsNotTouched(t *testing.T) {
+func TestInPlaceResizeRestartsNothingAndLeavesDeploymentUnchanged(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
-	deployment := create(t, newChartedDeployment(namespace, 3, "Granted"))
-	runsResources(t, deployment, charted, 3)
-	settles(t, deployment)
-	before, running := workloads(t, namespace), podsIn(t, namespace)
+	deployment := create(t, newWebDeployment(namespace, 3, "Granted"))
+	waitForResources(t, deployment, templateResources, 3)
+	waitForSettled(t, deployment)
+	before, running := workloadVersions(t, namespace), listPods(t, namespace)
 
-	scaler := create(t, newPromptScaler(namespace, "web"))
+	scaler := create(t, newImmediateScaler(namespace, "web"))
 
-	becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
-	after, resized := workloads(t, namespace), podsIn(t, namespace)
-	requireResources(t, sized, resized)
-	started := func(pods []corev1.Pod) map[string]metav1.Time {
+	waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
+	after, resized := workloadVersions(t, namespace), listPods(t, namespace)
+	requireResources(t, recommendedResources, resized)
+	startTimes := func(pods []corev1.Pod) map[string]metav1.Time {
 		all := map[string]metav1.Time{}
 		for i := range pods {
 			all[string(pods[i].UID)] = pods[i].Status.ContainerStatuses[0].State.Running.StartedAt
 		}
 		return all
 	}
-	assert.Equal(t, started(running), started(resized), "the same containers of the same pods")
-	isPod := func(what, _ string) bool { return strings.HasPrefix(what, "Pod ") }
+	assert.Equal(t, startTimes(running), startTimes(resized), "pods and when their containers started")
+	isPod := func(key, _ string) bool { return strings.HasPrefix(key, "Pod ") }
 	maps.DeleteFunc(before, isPod)
 	maps.DeleteFunc(after, isPod)
-	assert.Equal(t, before, after, "the Deployment and its ReplicaSet, each with its resource version")
-	assert.Equal(t, 3, writtenForScalers(t, namespace, "pods/resize"), "one write for each pod")
+	assert.Equal(t, before, after, "UID and resource version of the Deployment and its ReplicaSet")
+	assert.Equal(t, 3, countScalerWrites(t, namespace, "pods/resize"), "one write for each pod")
 }
 
-func TestDeletedScalerLeavesRunningPodsAsTheyAreAndNewOnesAreBornAsTheirTemplateSays(t *testing.T) {
+func TestAppliedReportsTheNodesAnswerToAResize(t *testing.T) {
 	t.Parallel()
-	namespace := newNamespace(t)
-	deployment := create(t, newChartedDeployment(namespace, 2, "Granted"))
-	scaler := create(t, newPromptScaler(namespace, "web"))
-	becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
-	runsResources(t, deployment, sized, 2)
-	settles(t, deployment)
-	before := workloads(t, namespace)
-
-	remove(t, scaler)
-
-	gone(t, scaler)
-	garbageIsCollected(t, namespace)
-	assert.Equal(t, before, workloads(t, namespace), "each with its UID and its resource version")
-	kubectl(t, namespace, "delete", "pods", "--all")
-	runsResources(t, deployment, charted, 2)
-}
-
-func TestScalerTellsWhatTheNodesMakeOfAResizeAndAsksOnce(t *testing.T) {
-	t.Parallel()
-	for answer, reason := range map[string]string{
-		"Deferred": "ResizeDeferred", "Infeasible": "ResizeInfeasible", "Error": "ResizeFailed",
+	for answer, c := range map[string]struct {
+		reason    string
+		has, want corev1.ResourceRequirements
+		mode      autoscalingv1beta1.UpdateMode
+	}{
+		"Deferred":   {"ResizeDeferred", templateResources, recommendedResources, autoscalingv1beta1.UpdateModeInPlace},
+		"Infeasible": {"ResizeInfeasible", templateResources, recommendedResources, autoscalingv1beta1.UpdateModeInPlace},
+		// A node cannot lower memory that is in use. No rollout is needed.
+		"Error": {"ResizeFailed", recommendedResources, templateResources, autoscalingv1beta1.UpdateModeInPlaceOrRollout},
 	} {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
-			deployment := create(t, newChartedDeployment(namespace, 2, answer))
-			settles(t, deployment)
-			scaler := newPromptScaler(namespace, "web")
-			scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInPlace
+			deployment := newWebDeployment(namespace, 2, answer)
+			deployment.Spec.Template.Spec.Containers[0].Resources = *c.has.DeepCopy()
+			create(t, deployment)
+			waitForSettled(t, deployment)
+			running := listPods(t, namespace)
+			scaler := newImmediateScaler(namespace, "web")
+			scaler.Spec.UpdateMode = c.mode
+			recommendFixed(scaler, c.want.Requests)
+
 			create(t, scaler)
 
-			becomesApplied(t, scaler, metav1.ConditionFalse, reason)
-
-			pods := podsIn(t, namespace)
-			require.Len(t, pods, 2)
+			waitForApplied(t, scaler, metav1.ConditionFalse, c.reason)
 			eventually(t, func(c *assert.CollectT) {
 				message := conditionMessage(refresh(c, scaler), "Applied")
-				require.Regexp(c, `^2 of 2 pods .*\(pod web-[a-z0-9-]+: An annotation of the pod says so\.\)\.$`, message)
+				require.Contains(c, message, "web-", "the name of a pod")
+				require.Contains(c, message, resizeMessage(c, &listPods(c, namespace)[0]))
 			})
-			for i := range pods {
-				edit(t, &pods[i], func(p *corev1.Pod) { delete(p.Annotations, resizeAnswer) })
+			requireResources(t, c.want, listPods(t, namespace))
+			for i := range running {
+				edit(t, &running[i], func(p *corev1.Pod) { delete(p.Annotations, annotationResize) })
 			}
-			becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
-			assert.Equal(t, names(pods), names(podsIn(t, namespace)))
-			assert.Equal(t, 2, writtenForScalers(t, namespace, "pods/resize"), "each pod was asked for once")
-			assert.Zero(t, writtenForScalers(t, namespace, "deployments"))
+			waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
+			assert.Equal(t, names(running), names(listPods(t, namespace)))
+			assert.Equal(t, 2, countScalerWrites(t, namespace, "pods/resize"), "one write for each pod")
+			assert.Zero(t, countScalerWrites(t, namespace, "deployments"))
 		})
 	}
+}
+
+// resizeMessage returns the message of the condition in which a pod's node answers a resize.
+func resizeMessage(t require.TestingT, pod *corev1.Pod) string {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodResizePending || condition.Type == corev1.PodResizeInProgress {
+			require.NotEmpty(t, condition.Message)
+			return condition.Message
+		}
+	}
+	require.Fail(t, "no answer to the resize")
+	return ""
 }

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// injects is the label of a namespace into whose pods the injectors add a container each. By
-// their names one comes before Upright's policy and one after it.
-const injects = "e2e.example.com/injects"
+// In namespaces with this label, each injector adds a container to every pod. By name, one injector
+// runs before Upright's policy and one after it.
+const labelInject = "e2e.example.com/inject"
 
 var injectors = []string{"an-injector", "yet-another-injector"}
 
-// injectContainers installs the injectors until the test ends, and waits until pods get them.
+// injectContainers installs the injectors until the test ends, and waits until they have an effect.
 func injectContainers(t *testing.T) {
 	t.Helper()
 	for _, name := range injectors {
@@ -37,7 +37,7 @@ func injectContainers(t *testing.T) {
 			}
 		})
 	}
-	namespace := newNamespace(t, injects, "true")
+	namespace := newNamespace(t, labelInject, "true")
 	eventually(t, func(c *assert.CollectT) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: "pod-"}}
 		pod.Spec.Containers = []corev1.Container{{Name: "other", Image: "example.com/other:1"}}
@@ -47,7 +47,7 @@ func injectContainers(t *testing.T) {
 	})
 }
 
-// newInjector returns a policy that adds a container of its name to a pod.
+// newInjector returns a policy that adds a container with its own name to a pod.
 func newInjector(name string) *admissionregistrationv1.MutatingAdmissionPolicy {
 	ignore, never := admissionregistrationv1.Ignore, admissionregistrationv1.NeverReinvocationPolicy
 	return &admissionregistrationv1.MutatingAdmissionPolicy{
@@ -55,7 +55,7 @@ func newInjector(name string) *admissionregistrationv1.MutatingAdmissionPolicy {
 		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
 			FailurePolicy: &ignore, ReinvocationPolicy: never,
 			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{injects: "true"}},
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{labelInject: "true"}},
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
 					Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
@@ -71,8 +71,8 @@ func newInjector(name string) *admissionregistrationv1.MutatingAdmissionPolicy {
 	}
 }
 
-// requireInjected requires that pods have the containers of all injectors just as these added
-// them, and takes those away from what the test has of the pods.
+// requireInjected requires that pods have the containers of all injectors unchanged, and removes these
+// containers from the test's copy of the pods.
 func requireInjected(t *testing.T, pods []corev1.Pod) {
 	t.Helper()
 	for i := range pods {

@@ -17,60 +17,74 @@ import (
 )
 
 const (
-	// resizeAnswer is the annotation of a pod that says what its node makes of a resize.
-	resizeAnswer = "simulation.upright.example.com/resize"
-	// restartedAt is the annotation of a pod template by which a Deployment is rolled out anew.
-	restartedAt = "kubectl.kubernetes.io/restartedAt"
+	// annotationResize is the pod annotation that sets the simulated node's answer to a resize.
+	annotationResize = "simulation.upright.example.com/resize"
+	// annotationRestartedAt is the pod template annotation that starts a rollout.
+	annotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
 )
 
-// charted is what the chart gives its container, and sized what a prompt scaler gives it: its
-// limits are twice its requests.
+// templateResources are the container's resources in the chart and in newWebDeployment.
+// recommendedResources are the resources that newImmediateScaler gives such a container: its limits
+// are twice its requests.
 var (
-	charted = resourcesOf("100m", "128Mi", "200m", "256Mi")
-	sized   = resourcesOf("300m", "400Mi", "600m", "800Mi")
+	templateResources    = resourcesOf("100m", "128Mi", "200m", "256Mi")
+	recommendedResources = resourcesOf("300m", "400Mi", "600m", "800Mi")
 )
 
 func resourcesOf(cpu, memory, cpuLimit, memoryLimit string) corev1.ResourceRequirements {
-	amounts := func(cpu, memory string) corev1.ResourceList {
-		return corev1.ResourceList{
-			corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
-		}
-	}
-	return corev1.ResourceRequirements{Requests: amounts(cpu, memory), Limits: amounts(cpuLimit, memoryLimit)}
+	return corev1.ResourceRequirements{Requests: resourceList(cpu, memory), Limits: resourceList(cpuLimit, memoryLimit)}
 }
 
-// newPromptScaler returns a scaler that has pods follow at once, and of which the target is
-// the same whatever is measured.
-func newPromptScaler(namespace, deployment string) *autoscalingv1beta1.VerticalScaler {
+func resourceList(cpu, memory string) corev1.ResourceList {
+	return corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),
+	}
+}
+
+// newImmediateScaler returns a scaler that applies recommendedResources at once, whatever the usage.
+func newImmediateScaler(namespace, deployment string) *autoscalingv1beta1.VerticalScaler {
 	scaler := newScaler(namespace, deployment, deployment)
-	recommendAlways(scaler, sized.Requests)
-	atOnce := &autoscalingv1beta1.ScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}
+	recommendFixed(scaler, recommendedResources.Requests)
+	immediate := &autoscalingv1beta1.ScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}
 	scaler.Spec.Behavior = &autoscalingv1beta1.Behavior{
-		ScaleUp: atOnce, ScaleDown: atOnce, Rollout: &autoscalingv1beta1.RolloutRules{CooldownSeconds: ptr.To[int32](0)},
+		ScaleUp: immediate, ScaleDown: immediate, Rollout: &autoscalingv1beta1.RolloutRules{CooldownSeconds: ptr.To[int32](0)},
 	}
 	return scaler
 }
 
-// recommendAlways has a scaler recommend the same for every container, whatever is measured.
-func recommendAlways(scaler *autoscalingv1beta1.VerticalScaler, requests corev1.ResourceList) {
+// recommendFixed makes a scaler recommend these requests for every container, whatever the usage.
+func recommendFixed(scaler *autoscalingv1beta1.VerticalScaler, requests corev1.ResourceList) {
 	amounts := &autoscalingv1beta1.ResourceAmounts{CPU: requests.Cpu(), Memory: requests.Memory()}
 	scaler.Spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{
 		{ContainerName: "*", MinAllowed: amounts, MaxAllowed: amounts},
 	}
 }
 
-// newChartedDeployment returns a Deployment that requests what the chart does, and whose nodes
-// make of a resize what the answer says.
-func newChartedDeployment(namespace string, replicas int32, answer string) *appsv1.Deployment {
+// newWebDeployment returns a Deployment with templateResources whose pods get this answer to a resize.
+func newWebDeployment(namespace string, replicas int32, answer string) *appsv1.Deployment {
 	deployment := newDeployment(namespace, "web", replicas)
 	template := &deployment.Spec.Template
-	template.Annotations = map[string]string{resizeAnswer: answer}
-	template.Spec.Containers[0].Resources = *charted.DeepCopy()
+	template.Annotations = map[string]string{annotationResize: answer}
+	template.Spec.Containers[0].Resources = *templateResources.DeepCopy()
 	return deployment
 }
 
-// becomesApplied waits until a scaler says how its target's pods stand.
-func becomesApplied(
+// newTwoContainerDeployment returns a Deployment with two containers that both have templateResources.
+func newTwoContainerDeployment(namespace string, replicas int32) *appsv1.Deployment {
+	deployment := newWebDeployment(namespace, replicas, "Granted")
+	addSecondContainer(deployment)
+	return deployment
+}
+
+// addSecondContainer adds a copy of a Deployment's only container.
+func addSecondContainer(deployment *appsv1.Deployment) {
+	containers := &deployment.Spec.Template.Spec.Containers
+	*containers = append(*containers, *(*containers)[0].DeepCopy())
+	(*containers)[1].Name = "another"
+}
+
+// waitForApplied waits until a scaler's Applied condition has this status and reason.
+func waitForApplied(
 	t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, status metav1.ConditionStatus, reason string,
 ) {
 	t.Helper()
@@ -79,21 +93,21 @@ func becomesApplied(
 	})
 }
 
-// requireResources requires that each container of pods has these resources, and was never restarted.
+// requireResources requires that all containers of pods have these resources and did not restart.
 func requireResources(t require.TestingT, want corev1.ResourceRequirements, pods []corev1.Pod) {
 	for i := range pods {
 		for _, container := range pods[i].Spec.Containers {
-			require.True(t, equality.Semantic.DeepEqual(want, container.Resources), "%s of pod %s has %v and not %v",
-				container.Name, pods[i].Name, container.Resources, want)
+			require.True(t, equality.Semantic.DeepEqual(want, container.Resources), "container %s of pod %s: want %v, got %v",
+				container.Name, pods[i].Name, want, container.Resources)
 		}
 		for _, status := range pods[i].Status.ContainerStatuses {
-			require.Zero(t, status.RestartCount, "restarts of %s of pod %s", status.Name, pods[i].Name)
+			require.Zero(t, status.RestartCount, "restarts of container %s of pod %s", status.Name, pods[i].Name)
 		}
 	}
 }
 
-// runsResources waits until a Deployment runs just so many pods, all with these resources.
-func runsResources(t *testing.T, deployment *appsv1.Deployment, want corev1.ResourceRequirements, count int) {
+// waitForResources waits until a Deployment has this number of pods, all with these resources.
+func waitForResources(t *testing.T, deployment *appsv1.Deployment, want corev1.ResourceRequirements, count int) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
 		pods := ownedPods(c, deployment)
@@ -102,25 +116,24 @@ func runsResources(t *testing.T, deployment *appsv1.Deployment, want corev1.Reso
 	})
 }
 
-// writtenForScalers returns how often the manager changed something of a namespace for a
-// VerticalScaler.
-func writtenForScalers(t *testing.T, namespace, what string) int {
+// countScalerWrites counts the successful writes to a resource in a namespace for VerticalScalers.
+func countScalerWrites(t *testing.T, namespace, resource string) int {
 	t.Helper()
 	requests, err := auditedRequests()
 	require.NoError(t, err)
-	written := 0
+	count := 0
 	for i := range requests {
 		r := &requests[i]
 		if r.ofScaler() && r.writes() && r.ResponseStatus.Code < 300 &&
-			r.ObjectRef.Namespace == namespace && r.permission().resource == what {
-			written++
+			r.ObjectRef.Namespace == namespace && r.permission().resource == resource {
+			count++
 		}
 	}
-	return written
+	return count
 }
 
-// replicaSetsOf returns the names of the ReplicaSets in a namespace: one for each rollout.
-func replicaSetsOf(t *testing.T, namespace string) []string {
+// replicaSetNames returns the names of all ReplicaSets in a namespace. Each rollout creates one.
+func replicaSetNames(t *testing.T, namespace string) []string {
 	t.Helper()
 	var sets appsv1.ReplicaSetList
 	require.NoError(t, env.client.List(t.Context(), &sets, client.InNamespace(namespace)))

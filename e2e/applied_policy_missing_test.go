@@ -10,41 +10,40 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// It takes the policy away from everybody, so it is not parallel.
-func TestWithoutTheAdmissionPolicyPodsAreResizedInPlaceAndNoneIsReplacedUntilItIsBack(t *testing.T) {
+// The test deletes the cluster's admission policy, so it is not parallel.
+func TestWithoutAdmissionPolicyPodsAreResizedAndNotReplaced(t *testing.T) {
 	policy := filepath.Join(deploy, "admission")
 	install := func(ctx context.Context) {
 		_, err := env.Kubectl(ctx, "apply", "--server-side", "-k", policy)
 		assert.NoError(t, err)
 	}
-	resized := create(t, newChartedDeployment(newNamespace(t), 2, "Granted"))
-	stuck := create(t, newChartedDeployment(newNamespace(t), 2, "Infeasible"))
-	settles(t, resized)
-	settles(t, stuck)
+	resizable := create(t, newWebDeployment(newNamespace(t), 2, "Granted"))
+	blocked := create(t, newWebDeployment(newNamespace(t), 2, "Infeasible"))
+	waitForSettled(t, resizable)
+	waitForSettled(t, blocked)
 	_, err := env.Kubectl(t.Context(), "delete", "-k", policy)
 	require.NoError(t, err)
 	t.Cleanup(func() { install(context.WithoutCancel(t.Context())) })
 
-	resizer, roller := newPromptScaler(resized.Namespace, "web"), newPromptScaler(stuck.Namespace, "web")
-	create(t, resizer)
-	create(t, roller)
+	resizing, replacing := newImmediateScaler(resizable.Namespace, "web"), newImmediateScaler(blocked.Namespace, "web")
+	create(t, resizing)
+	create(t, replacing)
 
-	becomesApplied(t, resizer, metav1.ConditionFalse, "AdmissionPolicyMissing")
-	assert.Contains(t, conditionMessage(resizer, "Applied"), "kubectl apply -k deploy/admission", "what to do")
-	eventually(t, func(c *assert.CollectT) { require.Contains(c, eventsOf(c, resizer), "AdmissionPolicyMissing") })
-	runsResources(t, resized, sized, 2)
-	kubectl(t, resized.Namespace, "scale", "deployment", "web", "--replicas=3")
-	runsResources(t, resized, sized, 3)
-	assert.Equal(t, 3, writtenForScalers(t, resized.Namespace, "pods/resize"), "the third was born as its template says")
-	becomesApplied(t, roller, metav1.ConditionFalse, "AdmissionPolicyMissing")
-	readsUsage(t, env.manager, stuck.Namespace, roller.CreationTimestamp.Time)
-	assert.Zero(t, writtenForScalers(t, stuck.Namespace, "deployments"), "new pods would be no better")
+	waitForApplied(t, resizing, metav1.ConditionFalse, "AdmissionPolicyMissing")
+	eventually(t, func(c *assert.CollectT) { require.Contains(c, eventReasons(c, resizing), "AdmissionPolicyMissing") })
+	waitForResources(t, resizable, recommendedResources, 2)
+	kubectl(t, resizable.Namespace, "scale", "deployment", "web", "--replicas=3")
+	waitForResources(t, resizable, recommendedResources, 3)
+	assert.Equal(t, 3, countScalerWrites(t, resizable.Namespace, "pods/resize"), "the third pod started with the template's resources")
+	waitForApplied(t, replacing, metav1.ConditionFalse, "AdmissionPolicyMissing")
+	waitForUsageRead(t, env.manager, blocked.Namespace, replacing.CreationTimestamp.Time)
+	assert.Zero(t, countScalerWrites(t, blocked.Namespace, "deployments"), "new pods would get the template's resources")
 
 	install(t.Context())
 
-	becomesApplied(t, resizer, metav1.ConditionTrue, "Sized")
-	becomesApplied(t, roller, metav1.ConditionTrue, "Sized")
-	runsResources(t, stuck, sized, 2)
-	assert.Equal(t, 1, writtenForScalers(t, stuck.Namespace, "deployments"))
-	assert.Zero(t, writtenForScalers(t, resized.Namespace, "deployments"))
+	waitForApplied(t, resizing, metav1.ConditionTrue, "Sized")
+	waitForApplied(t, replacing, metav1.ConditionTrue, "Sized")
+	waitForResources(t, blocked, recommendedResources, 2)
+	assert.Equal(t, 1, countScalerWrites(t, blocked.Namespace, "deployments"))
+	assert.Zero(t, countScalerWrites(t, resizable.Namespace, "deployments"))
 }

@@ -10,31 +10,31 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// It kills the manager, so it is not parallel.
-func TestManagerThatIsKilledInARolloutStartsNoOtherAndResizesNoPodAgain(t *testing.T) {
-	withoutLease := "--leader-elect=false" // That of a manager which was killed would run on.
-	runManagerWith(t, withoutLease)
-	resized := create(t, newChartedDeployment(newNamespace(t), 2, "Granted"))
-	replaced := create(t, newChartedDeployment(newNamespace(t), 2, "Infeasible"))
-	settles(t, resized)
-	settles(t, replaced)
-	deployments := startWatch(t, &appsv1.DeploymentList{}, replaced.Namespace)
-	resizer, roller := newPromptScaler(resized.Namespace, "web"), newPromptScaler(replaced.Namespace, "web")
-	create(t, resizer)
-	create(t, roller)
-	becomesApplied(t, resizer, metav1.ConditionTrue, "Sized")
-	await(t, deployments, func(e watch.Event) bool {
+// The test kills the manager, so it is not parallel.
+func TestManagerKilledDuringARolloutRepeatsNeitherRolloutNorResize(t *testing.T) {
+	withoutLease := "--leader-elect=false" // The Lease of a killed manager stays valid for a while.
+	restartManagerWith(t, withoutLease)
+	resizable := create(t, newWebDeployment(newNamespace(t), 2, "Granted"))
+	blocked := create(t, newWebDeployment(newNamespace(t), 2, "Infeasible"))
+	waitForSettled(t, resizable)
+	waitForSettled(t, blocked)
+	deployments := startWatch(t, &appsv1.DeploymentList{}, blocked.Namespace)
+	resizing, replacing := newImmediateScaler(resizable.Namespace, "web"), newImmediateScaler(blocked.Namespace, "web")
+	create(t, resizing)
+	create(t, replacing)
+	waitForApplied(t, resizing, metav1.ConditionTrue, "Sized")
+	waitForWatchEvent(t, deployments, func(e watch.Event) bool {
 		deployment, ok := e.Object.(*appsv1.Deployment)
-		return ok && deployment.Generation > replaced.Generation
+		return ok && deployment.Generation > blocked.Generation
 	})
 
 	env.manager.Kill()
 	require.NoError(t, env.startManager(t.Context(), withoutLease))
 
-	becomesApplied(t, roller, metav1.ConditionTrue, "Sized")
-	hasReconciledEverything(t)
-	runsResources(t, replaced, sized, 2)
-	assert.Len(t, replicaSetsOf(t, replaced.Namespace), 2)
-	assert.Equal(t, 1, writtenForScalers(t, replaced.Namespace, "deployments"))
-	assert.Equal(t, 2, writtenForScalers(t, resized.Namespace, "pods/resize"), "each pod once")
+	waitForApplied(t, replacing, metav1.ConditionTrue, "Sized")
+	waitForAllReconciled(t)
+	waitForResources(t, blocked, recommendedResources, 2)
+	assert.Len(t, replicaSetNames(t, blocked.Namespace), 2)
+	assert.Equal(t, 1, countScalerWrites(t, blocked.Namespace, "deployments"))
+	assert.Equal(t, 2, countScalerWrites(t, resizable.Namespace, "pods/resize"), "one write for each pod")
 }

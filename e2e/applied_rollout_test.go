@@ -1,118 +1,124 @@
 package e2e_test
 
 import (
-	"context"
-	"encoding/json"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-func TestDeploymentWhosePodsCannotBeResizedIsRolledOutOnce(t *testing.T) {
+func TestRolloutWaitsForTheRolloutBeforeIt(t *testing.T) {
 	t.Parallel()
-	requestsOnly := corev1.ResourceRequirements{Requests: sized.Requests}
-	for name, c := range map[string]struct {
-		answer   string
-		has, get corev1.ResourceRequirements
+	type deployment = *appsv1.Deployment
+	type scaler = *autoscalingv1beta1.VerticalScaler
+	setCooldown := func(s scaler, seconds int) { s.Spec.Behavior.Rollout.CooldownSeconds = new(int32(seconds)) }
+	rollOut := func(d deployment) { d.Spec.Template.Spec.Containers[0].Image = "example.com/other:2" }
+	for reason, c := range map[string]struct {
+		// Changes to the settled Deployment, and then to the scaler before it is created.
+		deployment func(deployment)
+		scaler     func(scaler)
+		// Changes after which the scaler's rollout can start.
+		releaseDeployment func(deployment)
+		releaseScaler     func(scaler)
 	}{
-		"since their nodes cannot":                          {"Infeasible", charted, sized},
-		"since their quality of service class would change": {"Granted", corev1.ResourceRequirements{}, requestsOnly},
+		"RolloutInProgress": {
+			deployment:        func(d deployment) { rollOut(d); d.Spec.MinReadySeconds = 500 },
+			releaseDeployment: func(d deployment) { d.Spec.MinReadySeconds = 0 },
+		},
+		"RolloutCooldown": {
+			deployment: rollOut,
+			scaler:     func(s scaler) { setCooldown(s, 3600) },
+			releaseScaler: func(s scaler) { // No event marks the end of a cooldown.
+				setCooldown(s, int(time.Since(s.CreationTimestamp.Time).Seconds())+5)
+			},
+		},
+	} {
+		t.Run(reason, func(t *testing.T) {
+			t.Parallel()
+			namespace := newNamespace(t)
+			d := create(t, newWebDeployment(namespace, 2, "Infeasible"))
+			waitForSettled(t, d)
+			edit(t, d, c.deployment)
+			scaler := newImmediateScaler(namespace, "web")
+			if c.scaler != nil {
+				c.scaler(scaler)
+			}
+			create(t, scaler)
+
+			waitForApplied(t, scaler, metav1.ConditionFalse, reason)
+
+			running := names(listPods(t, namespace))
+			waitForUsageRead(t, env.manager, namespace, scaler.CreationTimestamp.Time)
+			assert.Zero(t, countScalerWrites(t, namespace, "deployments"))
+			assert.Equal(t, running, names(listPods(t, namespace)))
+			if c.releaseDeployment != nil {
+				edit(t, d, c.releaseDeployment)
+			}
+			if c.releaseScaler != nil {
+				edit(t, scaler, c.releaseScaler)
+			}
+			waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
+			waitForResources(t, d, recommendedResources, 2)
+			assert.Equal(t, 1, countScalerWrites(t, namespace, "deployments"))
+		})
+	}
+}
+
+// A PodDisruptionBudget does not limit rollouts: the Deployment's strategy does.
+func TestRolloutKeepsToTheStrategyAndRunsOnceDespiteManyEvents(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ replicas, minAvailable int32 }{
+		"a quarter of four pods may be unavailable":           {4, 3},
+		"a single pod stays until its successor is available": {1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := newNamespace(t)
-			deployment := newChartedDeployment(namespace, 2, c.answer)
-			deployment.Spec.Template.Spec.Containers[0].Resources = c.has
-			create(t, deployment)
-			settles(t, deployment)
+			d := create(t, newWebDeployment(namespace, c.replicas, "Infeasible"))
+			create(t, &policyv1.PodDisruptionBudget{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"},
+				Spec: policyv1.PodDisruptionBudgetSpec{
+					Selector: d.Spec.Selector, MaxUnavailable: new(intstr.FromInt(0)),
+				},
+			})
+			waitForSettled(t, d)
+			deployments := startWatch(t, &appsv1.DeploymentList{}, namespace)
+			scaler := create(t, newImmediateScaler(namespace, "web"))
+			minAvailable, edits := c.replicas, 0
 
-			scaler := create(t, newPromptScaler(namespace, "web"))
-
-			becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
-			runsResources(t, deployment, c.get, 2)
-			settles(t, deployment)
-			assert.NotEmpty(t, deployment.Spec.Template.Annotations[restartedAt])
-			assert.True(t, equality.Semantic.DeepEqual(c.has, deployment.Spec.Template.Spec.Containers[0].Resources))
-			assert.Len(t, replicaSetsOf(t, namespace), 2, "the first and that of the one rollout")
-			assert.Equal(t, 1, writtenForScalers(t, namespace, "deployments"))
-			assert.Contains(t, eventsOf(t, scaler), "RolledOut")
-		})
-	}
-}
-
-// A GitOps tool applies what a repository says, again and again, whatever the cluster has.
-func TestGitOpsLoopAndScalerDoNotFight(t *testing.T) {
-	t.Parallel()
-	for answer, rollouts := range map[string]int{"Granted": 0, "Infeasible": 1} {
-		t.Run(answer, func(t *testing.T) {
-			t.Parallel()
-			namespace := newNamespace(t)
-			desired := newChartedDeployment(namespace, 2, answer)
-			desired.TypeMeta = metav1.TypeMeta{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment"}
-			manifest, err := json.Marshal(desired)
-			require.NoError(t, err)
-			apply := func(t require.TestingT) { require.NoError(t, env.Apply(context.Background(), string(manifest))) }
-			apply(t)
-			scaler := create(t, newPromptScaler(namespace, "web"))
-
-			eventually(t, func(c *assert.CollectT) {
-				apply(c)
-				requireCondition(c, refresh(c, scaler).Status.Conditions, "Applied", metav1.ConditionTrue, "Sized")
+			waitForWatchEvent(t, deployments, func(e watch.Event) bool {
+				current, ok := e.Object.(*appsv1.Deployment)
+				require.True(t, ok)
+				status := &current.Status
+				minAvailable = min(minAvailable, status.AvailableReplicas)
+				// Add events of the Deployment and of the scaler to those of the rollout.
+				if isStarted := current.Generation > 1; isStarted && edits < 20 {
+					edits++
+					edit(t, current, func(d *appsv1.Deployment) {
+						metav1.SetMetaDataAnnotation(&d.ObjectMeta, "edited", strconv.Itoa(edits))
+					})
+					edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
+						metav1.SetMetaDataAnnotation(&s.ObjectMeta, "edited", strconv.Itoa(edits))
+					})
+				}
+				return current.Generation > 1 && status.ObservedGeneration == current.Generation && edits == 20 &&
+					status.Replicas == c.replicas && status.UpdatedReplicas == c.replicas && status.AvailableReplicas == c.replicas
 			})
 
-			deployment := deploymentOf(t, namespace, "web")
-			runsResources(t, deployment, sized, 2)
-			settles(t, deployment)
-			before := workloads(t, namespace)
-			for range 3 {
-				apply(t)
-			}
-			assert.Equal(t, before, workloads(t, namespace), "each with its UID and its resource version")
-			assert.Equal(t, rollouts, writtenForScalers(t, namespace, "deployments"))
-			assert.Equal(t, int64(1+rollouts), refresh(t, deployment).Generation)
-			assert.Len(t, replicaSetsOf(t, namespace), 1+rollouts)
-			assert.True(t, equality.Semantic.DeepEqual(charted, deployment.Spec.Template.Spec.Containers[0].Resources))
+			waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
+			waitForResources(t, d, recommendedResources, int(c.replicas))
+			assert.GreaterOrEqual(t, minAvailable, c.minAvailable, "available pods at any time")
+			assert.Len(t, replicaSetNames(t, namespace), 2)
+			assert.Equal(t, 1, countScalerWrites(t, namespace, "deployments"))
 		})
 	}
-}
-
-func TestScalerAndTheOwnerOfItsDeploymentSettle(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
-		namespace := newNamespace(t)
-		owner := k.newOwner(namespace, "app", 1)
-		createReady(t, owner)
-		before := deploymentOf(t, namespace, "app")
-
-		scaler := create(t, newPromptScaler(namespace, "app"))
-
-		becomesApplied(t, scaler, metav1.ConditionTrue, "Sized")
-		becomesReady(t, owner)
-		writes := func() int {
-			requests, err := auditedRequests()
-			require.NoError(t, err)
-			count := 0
-			for i := range requests {
-				if requests[i].writes() && requests[i].ObjectRef.Namespace == namespace &&
-					requests[i].ObjectRef.Resource != "verticalscalercheckpoints" { // Those tell what is measured.
-					count++
-				}
-			}
-			return count
-		}
-		settled := writes()
-		readsUsage(t, env.manager, namespace, time.Now())
-		assert.Equal(t, settled, writes(), "whatever is measured")
-		for _, pod := range ownedPods(t, before) {
-			requests := pod.Spec.Containers[0].Resources.Requests
-			assert.Equal(t, "300m", requests.Cpu().String())
-			assert.Equal(t, "400Mi", requests.Memory().String())
-		}
-		assert.Equal(t, before.Spec, deploymentOf(t, namespace, "app").Spec, "it was not even rolled out")
-	})
 }

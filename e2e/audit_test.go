@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// request is what the audit log says of one request of the manager.
+// request is the audit log's entry for one request of the manager.
 type request struct {
 	Stage      string `json:"stage"`
 	Verb       string `json:"verb"`
@@ -33,7 +33,7 @@ type request struct {
 	} `json:"responseStatus"`
 }
 
-// permission is the right to do one thing. In a rule an empty name means any.
+// permission is a verb on a resource. In a rule, an empty name stands for all names.
 type permission struct {
 	verb, group, resource, name string
 }
@@ -49,7 +49,7 @@ func (p permission) String() string {
 	return text
 }
 
-// permission returns what the request took.
+// permission returns the permission that the request needs.
 func (r *request) permission() permission {
 	resource := r.ObjectRef.Resource
 	if r.ObjectRef.Subresource != "" {
@@ -58,28 +58,28 @@ func (r *request) permission() permission {
 	return permission{r.Verb, r.ObjectRef.APIGroup, resource, r.ObjectRef.Name}
 }
 
-// roomless are the refusals that have nothing to do with permissions: a namespace that is being
-// deleted takes nothing more, and a node or a quota not all that is asked for.
-var roomless = []string{
+// otherRefusals are parts of refusals that do not concern permissions: the namespace is being
+// deleted, or a node or a quota has no room.
+var otherRefusals = []string{
 	"because it is being terminated", "node didn't have enough allocatable resources", "exceeded quota",
 }
 
-// refused reports whether the manager was not allowed what it asked for.
+// refused reports whether the manager lacked the permission for the request.
 func (r *request) refused() bool {
 	return r.ResponseStatus.Code == 401 || r.ResponseStatus.Code == 403 &&
-		!slices.ContainsFunc(roomless, func(reason string) bool { return strings.Contains(r.ResponseStatus.Message, reason) })
+		!slices.ContainsFunc(otherRefusals, func(reason string) bool { return strings.Contains(r.ResponseStatus.Message, reason) })
 }
 
-// writes reports whether the request changed an object, other than the manager's Lease and
-// the events of it, which are of the core group. A review is created too, but not kept.
+// writes reports whether the request changed an object. The manager's Lease and the Lease's events,
+// which are in the core group, do not count. Neither do reviews: the API server does not store them.
 func (r *request) writes() bool {
-	taken := r.permission()
-	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, taken.verb) &&
-		!slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, taken.resource) &&
-		(taken.group != "" || taken.resource != "events")
+	needed := r.permission()
+	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, needed.verb) &&
+		!slices.Contains([]string{"leases", "tokenreviews", "subjectaccessreviews"}, needed.resource) &&
+		(needed.group != "" || needed.resource != "events")
 }
 
-// auditedRequests returns the manager's requests so far.
+// auditedRequests returns all requests that the audit log has of the manager.
 func auditedRequests() ([]request, error) {
 	log, err := os.Open(env.AuditLog())
 	if err != nil {
@@ -95,7 +95,7 @@ func readRequests(log io.Reader) ([]request, error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return requests, nil // What follows the last line break is still being written.
+			return requests, nil // The API server is still writing the last line.
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read the audit log: %w", err)
@@ -104,47 +104,47 @@ func readRequests(log io.Reader) ([]request, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("read the audit log: %w: %s", err, line)
 		}
-		// A watch is logged when it starts, and again when it ends.
+		// The audit log has two entries for a watch: when it starts and when it ends.
 		if r.Stage != "ResponseStarted" {
 			requests = append(requests, r)
 		}
 	}
 }
 
-// refusals returns an error for each thing that was refused to the manager.
+// refusals returns an error for each permission that the manager lacked.
 func refusals(requests []request) error {
-	told := map[permission]bool{}
+	reported := map[permission]bool{}
 	var all []error
 	for i := range requests {
 		r := &requests[i]
-		if r.refused() && !told[r.permission()] {
-			told[r.permission()] = true
-			all = append(all, fmt.Errorf("the manager was refused to %v (%s): %s",
+		if r.refused() && !reported[r.permission()] {
+			reported[r.permission()] = true
+			all = append(all, fmt.Errorf("the API server refused the manager %v (%s): %s",
 				r.permission(), r.RequestURI, r.ResponseStatus.Message))
 		}
 	}
 	return errors.Join(all...)
 }
 
-// indirect reports whether no request takes the permission: an admission plugin asks for
-// the one to update finalizers, and a patch that creates for the one to create.
+// indirect reports whether no request of the manager shows that it needs the permission: an
+// admission plugin checks update on finalizers, and a patch that creates an object needs create.
 func (p permission) indirect() bool {
 	return p.verb == "update" && strings.HasSuffix(p.resource, "/finalizers") ||
 		p == permission{"create", "apps", "deployments", ""} ||
 		p == permission{"create", "autoscaling.example.com", "verticalscalercheckpoints", ""}
 }
 
-// unused returns an error for each permission that no successful request took.
+// unused returns an error for each permission that no successful request needed.
 func unused(allowed []permission, requests []request) error {
 	var all []error
 	for _, p := range allowed {
 		isUsed := slices.ContainsFunc(requests, func(r request) bool {
-			taken := r.permission()
-			return taken.verb == p.verb && taken.group == p.group && taken.resource == p.resource &&
-				(p.name == "" || taken.name == p.name) && r.ResponseStatus.Code < 300
+			needed := r.permission()
+			return needed.verb == p.verb && needed.group == p.group && needed.resource == p.resource &&
+				(p.name == "" || needed.name == p.name) && r.ResponseStatus.Code < 300
 		})
 		if !isUsed && !p.indirect() {
-			all = append(all, fmt.Errorf("the manager's role allows what no test made it do: %v", p))
+			all = append(all, fmt.Errorf("the manager's role has a permission that no test uses: %v", p))
 		}
 	}
 	return errors.Join(all...)
@@ -159,14 +159,14 @@ const sampleLog = `
 {"stage":"ResponseComplete","verb":"patch","objectRef":{"resource":"pods"},"responseStatus":{"code":403,"message":"unable to create new content in namespace x because it is being terminated"}}
 {"stage":"Respon`
 
-func TestAuditCheckFindsWhatWasRefusedAndWhatWasNotUsed(t *testing.T) {
+func TestAuditCheckFindsRefusalsAndUnusedPermissions(t *testing.T) {
 	t.Parallel()
 
 	requests, err := readRequests(strings.NewReader(strings.TrimPrefix(sampleLog, "\n")))
 
 	require.NoError(t, err)
 	assert.Len(t, requests, 5)
-	require.EqualError(t, refusals(requests), "the manager was refused to create pods (): User cannot create pods")
+	require.EqualError(t, refusals(requests), "the API server refused the manager create pods (): User cannot create pods")
 	require.NoError(t, unused([]permission{
 		{"watch", "apps", "deployments", ""},
 		{"update", "coordination.k8s.io", "leases", "mine"},
@@ -181,6 +181,6 @@ func TestAuditCheckFindsWhatWasRefusedAndWhatWasNotUsed(t *testing.T) {
 		{"create", "", "pods", ""},
 	} {
 		require.EqualError(t, unused([]permission{p}, requests),
-			"the manager's role allows what no test made it do: "+p.String())
+			"the manager's role has a permission that no test uses: "+p.String())
 	}
 }

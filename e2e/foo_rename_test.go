@@ -13,24 +13,24 @@ import (
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 )
 
-// A quota keeps the pods of the new Deployment from being created at first.
-func TestRenamedFooKeepsTheOldDeploymentUntilTheNewOneIsAvailable(t *testing.T) {
+// At first, a quota prevents the pods of the new Deployment.
+func TestRenamedFooKeepsOldDeploymentUntilNewOneIsAvailable(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	quota := createPodQuota(t, namespace, 2)
 	foo := newFoo(namespace, "old", 2)
 	createReady(t, foo)
-	former := deploymentOf(t, namespace, "old")
+	previous := getDeployment(t, namespace, "old")
 	pods := countRunning(t, namespace)
 	deployments := startWatch(t, &appsv1.DeploymentList{}, namespace)
 
 	edit(t, foo, func(f *examplev1alpha1.Foo) { f.Spec.DeploymentName = "new" })
-	becomesDegraded(t, foo, "PodsRefused")
-	assert.Equal(t, int32(2), refresh(t, former).Status.AvailableReplicas, "the old Deployment goes on")
+	waitForDegraded(t, foo, "PodsRefused")
+	assert.Equal(t, int32(2), refresh(t, previous).Status.AvailableReplicas, "pods of the old Deployment")
 	setPodQuota(t, quota, 4)
 
 	var next *appsv1.Deployment
-	await(t, deployments, func(e watch.Event) bool {
+	waitForWatchEvent(t, deployments, func(e watch.Event) bool {
 		deployment, ok := e.Object.(*appsv1.Deployment)
 		require.True(t, ok)
 		if deployment.Name == "new" {
@@ -39,28 +39,28 @@ func TestRenamedFooKeepsTheOldDeploymentUntilTheNewOneIsAvailable(t *testing.T) 
 		return deployment.Name == "old" && e.Type == watch.Deleted
 	})
 	require.NotNil(t, next)
-	assert.Equal(t, int32(2), next.Status.AvailableReplicas, "the new Deployment when the old one went")
-	becomesReady(t, foo)
-	runsPodsOf(t, next, 2)
-	assert.Equal(t, 2, pods.least(), "least number of running pods at any time")
+	assert.Equal(t, int32(2), next.Status.AvailableReplicas, "pods of the new Deployment when the old one was deleted")
+	waitForReady(t, foo)
+	waitForPods(t, next, 2)
+	assert.Equal(t, 2, pods.minimum(), "running pods at any time")
 }
 
-// runningPods counts the pods of a namespace that run and are not being deleted.
+// runningPods counts the running pods of a namespace that are not being deleted.
 type runningPods struct {
 	mutex    sync.Mutex
 	running  map[string]bool
-	fewest   int
+	lowest   int
 	watching watch.Interface
 }
 
-// countRunning counts from now on, until the test ends.
+// countRunning counts running pods until the test ends.
 func countRunning(t *testing.T, namespace string) *runningPods {
 	t.Helper()
 	r := &runningPods{running: map[string]bool{}, watching: startWatch(t, &corev1.PodList{}, namespace)}
-	for _, pod := range podsIn(t, namespace) {
+	for _, pod := range listPods(t, namespace) {
 		r.count(&pod, false)
 	}
-	r.fewest = len(r.running)
+	r.lowest = len(r.running)
 	go func() {
 		for event := range r.watching.ResultChan() {
 			if pod, ok := event.Object.(*corev1.Pod); ok {
@@ -79,12 +79,12 @@ func (r *runningPods) count(pod *corev1.Pod, deleted bool) {
 	} else {
 		r.running[pod.Name] = true
 	}
-	r.fewest = min(r.fewest, len(r.running))
+	r.lowest = min(r.lowest, len(r.running))
 }
 
-// least returns the smallest count so far.
-func (r *runningPods) least() int {
+// minimum returns the lowest count so far.
+func (r *runningPods) minimum() int {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	return r.fewest
+	return r.lowest
 }

@@ -18,11 +18,11 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// lookAtRefusal looks at an event that tells of a pod which could not be created, for one that
-// could be created without Upright.
-func (g *guard) lookAtRefusal(obj any) {
+// checkFailedCreate checks the ReplicaSet of a FailedCreate event: without Upright, the API server
+// would refuse its pods too.
+func (g *guard) checkFailedCreate(obj any) {
 	event, ok := obj.(*corev1.Event)
-	// Of a quota it takes a refusal to learn that it is exceeded. How that ends is seen in the end.
+	// Upright learns that a quota is exceeded from a refusal. checkAllCreatable checks quotas after the tests.
 	if !ok || event.InvolvedObject.Kind != "ReplicaSet" || isOverQuota(event.Message) {
 		return
 	}
@@ -36,11 +36,11 @@ func (g *guard) lookAtRefusal(obj any) {
 	}
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	g.breaches[err.Error()] = true
+	g.violations[err.Error()] = true
 }
 
-// checkAllCreatable returns an error for each Deployment that a scaler sizes and of which pods
-// could be created without Upright alone.
+// checkAllCreatable returns an error for each Deployment that a scaler sizes and whose pods the API
+// server accepts only without Upright.
 func checkAllCreatable(ctx context.Context, c client.Client) error {
 	var scalers autoscalingv1beta1.VerticalScalerList
 	if err := c.List(ctx, &scalers); err != nil {
@@ -66,8 +66,8 @@ func checkAllCreatable(ctx context.Context, c client.Client) error {
 	return errors.Join(all...)
 }
 
-// checkCreatable returns an error where the API server refuses a ReplicaSet's pod, and not the
-// same one where no policy knows it for the ReplicaSet's.
+// checkCreatable returns an error if the API server refuses a ReplicaSet's pod and accepts the same
+// pod without the label that the admission policy needs.
 func checkCreatable(ctx context.Context, c client.Client, set *appsv1.ReplicaSet) error {
 	create := func(change func(*corev1.Pod)) error {
 		pod := &corev1.Pod{ObjectMeta: *set.Spec.Template.ObjectMeta.DeepCopy(), Spec: *set.Spec.Template.Spec.DeepCopy()}
@@ -75,28 +75,28 @@ func checkCreatable(ctx context.Context, c client.Client, set *appsv1.ReplicaSet
 		change(pod)
 		return c.Create(ctx, pod, client.DryRunAll)
 	}
-	unknown := create(func(pod *corev1.Pod) { delete(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey) })
-	known := create(func(pod *corev1.Pod) {
+	withoutUpright := create(func(pod *corev1.Pod) { delete(pod.Labels, appsv1.DefaultDeploymentUniqueLabelKey) })
+	withUpright := create(func(pod *corev1.Pod) {
 		pod.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("ReplicaSet"))}
 	})
-	return stoppedBy(set, unknown, known)
+	return blockedByUpright(set, withoutUpright, withUpright)
 }
 
-// stoppedBy returns an error where Upright stops the pods of a ReplicaSet, given what the API
-// server says of one that Upright does not know and of one that it does. A quota may have no
-// room for one more than there are to be.
-func stoppedBy(set *appsv1.ReplicaSet, unknown, known error) error {
-	isRefused := apierrors.IsInvalid(known) || apierrors.IsForbidden(known)
+// blockedByUpright returns an error if Upright blocks the pods of a ReplicaSet. The arguments are the
+// API server's answers for a pod without and with Upright. If the ReplicaSet has all its pods, a
+// quota may refuse one more.
+func blockedByUpright(set *appsv1.ReplicaSet, withoutUpright, withUpright error) error {
+	isRefused := apierrors.IsInvalid(withUpright) || apierrors.IsForbidden(withUpright)
 	isComplete := set.Status.Replicas == ptr.Deref(set.Spec.Replicas, 1)
-	if unknown == nil && isRefused && (!isComplete || !isOverQuota(known.Error())) {
-		return fmt.Errorf("ReplicaSet %s/%s: Upright stops its pods: %w", set.Namespace, set.Name, known)
+	if withoutUpright == nil && isRefused && (!isComplete || !isOverQuota(withUpright.Error())) {
+		return fmt.Errorf("ReplicaSet %s/%s: Upright blocks its pods: %w", set.Namespace, set.Name, withUpright)
 	}
 	return nil
 }
 
 func isOverQuota(message string) bool { return strings.Contains(message, "exceeded quota") }
 
-func TestGuardSeesPodsThatUprightStops(t *testing.T) {
+func TestGuardFindsPodsThatUprightBlocks(t *testing.T) {
 	t.Parallel()
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ours", Name: "web-1"}}
 	refusal := func(reason string) error {
@@ -104,12 +104,12 @@ func TestGuardSeesPodsThatUprightStops(t *testing.T) {
 	}
 	tooLarge, overQuota := refusal("maximum cpu usage per Container is 1"), refusal("exceeded quota: cpu")
 
-	require.ErrorContains(t, stoppedBy(set, nil, tooLarge), "ReplicaSet ours/web-1: Upright stops its pods")
-	require.ErrorContains(t, stoppedBy(set, nil, overQuota), "Upright stops its pods")
-	require.NoError(t, stoppedBy(set, nil, nil))
-	require.NoError(t, stoppedBy(set, tooLarge, tooLarge), "without Upright too")
-	require.NoError(t, stoppedBy(set, nil, errors.New("connection refused")))
+	require.ErrorContains(t, blockedByUpright(set, nil, tooLarge), "ReplicaSet ours/web-1: Upright blocks its pods")
+	require.ErrorContains(t, blockedByUpright(set, nil, overQuota), "Upright blocks its pods")
+	require.NoError(t, blockedByUpright(set, nil, nil))
+	require.NoError(t, blockedByUpright(set, tooLarge, tooLarge), "the API server refuses the pod without Upright too")
+	require.NoError(t, blockedByUpright(set, nil, errors.New("connection refused")))
 	set.Status.Replicas = 1
-	require.NoError(t, stoppedBy(set, nil, overQuota))
-	require.ErrorContains(t, stoppedBy(set, nil, tooLarge), "Upright stops its pods")
+	require.NoError(t, blockedByUpright(set, nil, overQuota))
+	require.ErrorContains(t, blockedByUpright(set, nil, tooLarge), "Upright blocks its pods")
 }

@@ -20,16 +20,17 @@ func (r *request) ofScaler() bool {
 	return strings.Contains(r.RequestURI, "fieldManager="+scalerManager)
 }
 
-// scalerWrites is all that a VerticalScaler's controller writes. Of this, owner references can
-// be in checkpoints, which have theirs, and in Deployments, all of which the guard sees.
+// scalerWrites are the resources that a VerticalScaler's controller writes. Of these, checkpoints and
+// Deployments can have owner references: a checkpoint's is intended, and the guard checks Deployments.
 var scalerWrites = []string{
 	"verticalscalers/status", "verticalscalercheckpoints", "pods/resize", "deployments",
 }
 
-// trespasses returns an error for each request by which the manager created or deleted a
-// Deployment that is not its own, or wrote for a VerticalScaler what none needs, or anything in
-// a namespace that has none. Owned are the Deployments that have been Upright's.
-func trespasses(requests []request, owned map[string]bool) error {
+// forbiddenWrites returns an error for each request that deleted a Deployment that Upright never
+// owned, created one for a VerticalScaler, wrote another resource for a VerticalScaler than
+// scalerWrites, or wrote for one in a namespace without VerticalScalers. The keys of owned are all
+// Deployments that Upright owned at any time.
+func forbiddenWrites(requests []request, owned map[string]bool) error {
 	scaled := map[string]bool{}
 	for i := range requests {
 		if requests[i].ofScaler() && requests[i].ObjectRef.Resource == "verticalscalers" {
@@ -44,13 +45,13 @@ func trespasses(requests []request, owned map[string]bool) error {
 		switch {
 		case r.ResponseStatus.Code >= 300:
 		case isDeployment && r.Verb == "delete" && !owned[r.ObjectRef.Namespace+"/"+r.ObjectRef.Name]:
-			what = "deleted a Deployment that was never its own"
+			what = "deleted a Deployment that it never owned"
 		case isDeployment && r.ofScaler() && r.ResponseStatus.Code == 201:
 			what = "created a Deployment for a VerticalScaler"
 		case r.ofScaler() && !scaled[r.ObjectRef.Namespace]:
-			what = "wrote for a VerticalScaler in another namespace"
+			what = "wrote for a VerticalScaler in a namespace without VerticalScalers"
 		case r.ofScaler() && !slices.Contains(scalerWrites, r.permission().resource):
-			what = "wrote for a VerticalScaler what none needs"
+			what = "wrote an unexpected resource for a VerticalScaler"
 		}
 		if what != "" {
 			all = append(all, fmt.Errorf("the manager %s: %s %s", what, r.Verb, r.RequestURI))
@@ -59,8 +60,8 @@ func trespasses(requests []request, owned map[string]bool) error {
 	return errors.Join(all...)
 }
 
-// checkOwners returns an error for each object that the tests have left and of which a
-// VerticalScaler is an owner, but for what it has learned: nothing else goes with it.
+// checkOwners returns an error for each remaining object that has a VerticalScaler among its owners.
+// Only checkpoints may have one: nothing else is deleted with its VerticalScaler.
 func checkOwners(ctx context.Context) error {
 	server, err := discovery.NewDiscoveryClientForConfig(env.config)
 	if err != nil {
@@ -68,7 +69,7 @@ func checkOwners(ctx context.Context) error {
 	}
 	served, err := server.ServerPreferredResources()
 	if err != nil {
-		return fmt.Errorf("list what the API server serves: %w", err)
+		return fmt.Errorf("list the API server's resources: %w", err)
 	}
 	var all []error
 	for _, list := range served {
@@ -85,7 +86,7 @@ func checkOwners(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// ownedByScaler returns an error for each object of a kind that a VerticalScaler owns.
+// ownedByScaler returns an error for each object of a kind that has a VerticalScaler among its owners.
 func ownedByScaler(ctx context.Context, kind schema.GroupVersionKind) error {
 	if kind.Kind == "VerticalScalerCheckpoint" {
 		return nil
@@ -95,13 +96,13 @@ func ownedByScaler(ctx context.Context, kind schema.GroupVersionKind) error {
 	if err := env.client.List(ctx, &objects); apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("list each %s: %w", kind.Kind, err)
+		return fmt.Errorf("list %s objects: %w", kind.Kind, err)
 	}
 	var all []error
 	for i := range objects.Items {
 		for _, owner := range objects.Items[i].OwnerReferences {
 			if owner.Kind == "VerticalScaler" {
-				all = append(all, fmt.Errorf("%s %s/%s: an owner reference points at VerticalScaler %q",
+				all = append(all, fmt.Errorf("%s %s/%s: an owner reference names VerticalScaler %q",
 					kind.Kind, objects.Items[i].Namespace, objects.Items[i].Name, owner.Name))
 			}
 		}
@@ -109,7 +110,7 @@ func ownedByScaler(ctx context.Context, kind schema.GroupVersionKind) error {
 	return errors.Join(all...)
 }
 
-func TestGuardSeesRequestsThatTrespass(t *testing.T) {
+func TestGuardFindsForbiddenWrites(t *testing.T) {
 	t.Parallel()
 	of := func(verb, resource, namespace string, code int, query string) request {
 		r := request{Verb: verb, RequestURI: "/" + resource + "?" + query}
@@ -118,24 +119,24 @@ func TestGuardSeesRequestsThatTrespass(t *testing.T) {
 		r.ResponseStatus.Code = code
 		return r
 	}
-	const asScaler = "fieldManager=" + scalerManager
-	status := of("patch", "verticalscalers/status", "ours", 200, asScaler)
+	const forScaler = "fieldManager=" + scalerManager
+	status := of("patch", "verticalscalers/status", "ours", 200, forScaler)
 	owned := map[string]bool{"ours/x": true}
 
-	require.NoError(t, trespasses([]request{
+	require.NoError(t, forbiddenWrites([]request{
 		status,
-		of("patch", "deployments", "ours", 200, asScaler),
-		of("patch", "pods/resize", "ours", 200, asScaler),
+		of("patch", "deployments", "ours", 200, forScaler),
+		of("patch", "pods/resize", "ours", 200, forScaler),
 		of("patch", "deployments", "theirs", 201, "fieldManager=upright-foo"),
 		of("delete", "deployments", "ours", 200, ""),
 		of("delete", "deployments", "theirs", 404, ""),
 	}, owned))
-	for what, trespass := range map[string]request{
-		"deleted a Deployment that was never its own":     of("delete", "deployments", "theirs", 200, ""),
-		"created a Deployment for a VerticalScaler":       of("patch", "deployments", "ours", 201, asScaler),
-		"wrote for a VerticalScaler in another namespace": of("patch", "pods/resize", "theirs", 200, asScaler),
-		"wrote for a VerticalScaler what none needs":      of("patch", "replicasets", "ours", 200, asScaler),
+	for what, forbidden := range map[string]request{
+		"deleted a Deployment that it never owned":     of("delete", "deployments", "theirs", 200, ""),
+		"created a Deployment for a VerticalScaler":       of("patch", "deployments", "ours", 201, forScaler),
+		"wrote for a VerticalScaler in a namespace without VerticalScalers": of("patch", "pods/resize", "theirs", 200, forScaler),
+		"wrote an unexpected resource for a VerticalScaler":      of("patch", "replicasets", "ours", 200, forScaler),
 	} {
-		require.ErrorContains(t, trespasses([]request{status, trespass}, owned), what)
+		require.ErrorContains(t, forbiddenWrites([]request{status, forbidden}, owned), what)
 	}
 }

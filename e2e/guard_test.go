@@ -19,41 +19,41 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// scalerManager is the field manager of what a VerticalScaler's controller writes, and
-// rolledOut are the only fields of a Deployment that it may own.
+// scalerManager is the field manager of a VerticalScaler's controller. rolloutFields are the only
+// fields of a Deployment that it may own.
 const (
 	scalerManager = "upright-verticalscaler"
-	rolledOut     = `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:kubectl.kubernetes.io/restartedAt":{}}}}}}`
+	rolloutFields = `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:kubectl.kubernetes.io/restartedAt":{}}}}}}`
 )
 
-// guard watches every Deployment of the cluster while the tests run, for what must never be:
-// Upright writing more to a Deployment that is not its own than it takes to roll it out, or
-// owning one for a VerticalScaler; and for pods that cannot be created because of Upright.
+// guard watches every Deployment of the cluster while the tests run. Upright must not write to a
+// Deployment that it does not own, except to roll it out, and must not own a Deployment for a
+// VerticalScaler. The guard also watches for pods that cannot be created because of Upright.
 type guard struct {
 	client client.Client
 
-	mutex    sync.Mutex
-	seen     int
-	breaches map[string]bool
-	owned    map[string]bool // The Deployments that have been Upright's.
+	mutex      sync.Mutex
+	checked    int
+	violations map[string]bool
+	owned      map[string]bool // All Deployments that Upright owned at any time.
 }
 
 func startGuard(ctx context.Context, c client.WithWatch) (*guard, error) {
-	g := &guard{client: c, breaches: map[string]bool{}, owned: map[string]bool{}}
+	g := &guard{client: c, violations: map[string]bool{}, owned: map[string]bool{}}
 	deployments := func() client.ObjectList { return &appsv1.DeploymentList{} }
-	if err := watchAll(ctx, c, &appsv1.Deployment{}, deployments, "", g.look); err != nil {
+	if err := watchAll(ctx, c, &appsv1.Deployment{}, deployments, "", g.checkDeployment); err != nil {
 		return nil, fmt.Errorf("watch all Deployments: %w", err)
 	}
 	events := func() client.ObjectList { return &corev1.EventList{} }
-	if err := watchAll(ctx, c, &corev1.Event{}, events, "reason=FailedCreate", g.lookAtRefusal); err != nil {
-		return nil, fmt.Errorf("watch for pods that could not be created: %w", err)
+	if err := watchAll(ctx, c, &corev1.Event{}, events, "reason=FailedCreate", g.checkFailedCreate); err != nil {
+		return nil, fmt.Errorf("watch for pods that cannot be created: %w", err)
 	}
 	return g, nil
 }
 
-// watchAll looks at each object of a kind that fields select, now and whenever it changes.
+// watchAll calls check for each object of a kind that the field selector selects, now and at each change.
 func watchAll(
-	ctx context.Context, c client.WithWatch, kind client.Object, newList func() client.ObjectList, fields string, look func(any),
+	ctx context.Context, c client.WithWatch, kind client.Object, newList func() client.ObjectList, fields string, check func(any),
 ) error {
 	informer := toolscache.NewSharedInformer(&toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -67,8 +67,8 @@ func watchAll(
 		},
 	}, kind, 0)
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    look,
-		UpdateFunc: func(_, obj any) { look(obj) },
+		AddFunc:    check,
+		UpdateFunc: func(_, obj any) { check(obj) },
 	}); err != nil {
 		return err
 	}
@@ -79,50 +79,50 @@ func watchAll(
 	return nil
 }
 
-func (g *guard) look(obj any) {
+func (g *guard) checkDeployment(obj any) {
 	deployment, ok := obj.(*appsv1.Deployment)
 	if !ok {
 		return
 	}
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	g.seen++
+	g.checked++
 	if controlledByUpright(deployment) {
 		g.owned[deployment.Namespace+"/"+deployment.Name] = true
 	}
-	if breach := breachIn(deployment); breach != "" {
-		g.breaches[fmt.Sprintf("Deployment %s/%s: %s", deployment.Namespace, deployment.Name, breach)] = true
+	if violation := violationIn(deployment); violation != "" {
+		g.violations[fmt.Sprintf("Deployment %s/%s: %s", deployment.Namespace, deployment.Name, violation)] = true
 	}
 }
 
-// check returns an error that names every breach, and every request that was one.
+// check returns an error with all violations and all forbidden writes.
 func (g *guard) check(requests []request) error {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	if g.seen == 0 {
-		return errors.New("the guard saw no Deployment at all")
+	if g.checked == 0 {
+		return errors.New("the guard checked no Deployment")
 	}
-	all := []error{trespasses(requests, g.owned)}
-	for breach := range g.breaches {
-		all = append(all, errors.New(breach))
+	all := []error{forbiddenWrites(requests, g.owned)}
+	for violation := range g.violations {
+		all = append(all, errors.New(violation))
 	}
 	return errors.Join(all...)
 }
 
-// breachIn says what is in a Deployment that must not be there, and nothing where all is well.
-func breachIn(deployment *appsv1.Deployment) string {
+// violationIn describes what a Deployment must not have, or returns an empty string.
+func violationIn(deployment *appsv1.Deployment) string {
 	for _, owner := range deployment.OwnerReferences {
 		if owner.Kind == "VerticalScaler" {
-			return fmt.Sprintf("an owner reference points at VerticalScaler %q", owner.Name)
+			return fmt.Sprintf("an owner reference names VerticalScaler %q", owner.Name)
 		}
 	}
-	isOurs := controlledByUpright(deployment)
+	isOwned := controlledByUpright(deployment)
 	for _, entry := range deployment.ManagedFields {
 		fields := entry.FieldsV1.GetRawString()
 		switch {
-		case entry.Manager == scalerManager && fields == rolledOut:
-		case entry.Manager == scalerManager, strings.HasPrefix(entry.Manager, "upright-") && !isOurs:
-			return fmt.Sprintf("%s owns fields of it that are not its own: %s", entry.Manager, fields)
+		case entry.Manager == scalerManager && fields == rolloutFields:
+		case entry.Manager == scalerManager, strings.HasPrefix(entry.Manager, "upright-") && !isOwned:
+			return fmt.Sprintf("%s must not own these fields: %s", entry.Manager, fields)
 		}
 	}
 	return ""
@@ -135,7 +135,7 @@ func controlledByUpright(deployment *appsv1.Deployment) bool {
 	})
 }
 
-func TestGuardSeesFieldsOfUprightOnAnothersDeployment(t *testing.T) {
+func TestGuardFindsFieldsOfUprightInUnownedDeployments(t *testing.T) {
 	t.Parallel()
 	writtenBy := func(manager, fields string) []metav1.ManagedFieldsEntry {
 		return []metav1.ManagedFieldsEntry{
@@ -153,12 +153,12 @@ func TestGuardSeesFieldsOfUprightOnAnothersDeployment(t *testing.T) {
 	}
 	foo, resized := writtenBy("upright-foo", "{}"), writtenBy(scalerManager, `{"f:spec":{"f:replicas":{}}}`)
 
-	assert.Empty(t, breachIn(owned("example.com/v1alpha1", "Foo", foo)))
-	assert.Contains(t, breachIn(owned("elsewhere.com/v1alpha1", "Foo", foo)), "upright-foo owns fields")
-	assert.Contains(t, breachIn(owned("autoscaling.example.com/v1beta1", "VerticalScaler", nil)), "points at VerticalScaler")
-	assert.Contains(t, breachIn(unowned(foo)), "upright-foo owns fields")
-	assert.Empty(t, breachIn(unowned(foo[:1])))
-	assert.Contains(t, breachIn(unowned(resized)), "upright-verticalscaler owns fields")
-	assert.Contains(t, breachIn(owned("example.com/v1alpha1", "Foo", resized)), "upright-verticalscaler owns fields")
-	assert.Empty(t, breachIn(unowned(writtenBy(scalerManager, rolledOut))))
+	assert.Empty(t, violationIn(owned("example.com/v1alpha1", "Foo", foo)))
+	assert.Contains(t, violationIn(owned("elsewhere.com/v1alpha1", "Foo", foo)), "upright-foo must not own")
+	assert.Contains(t, violationIn(owned("autoscaling.example.com/v1beta1", "VerticalScaler", nil)), "names VerticalScaler")
+	assert.Contains(t, violationIn(unowned(foo)), "upright-foo must not own")
+	assert.Empty(t, violationIn(unowned(foo[:1])))
+	assert.Contains(t, violationIn(unowned(resized)), "upright-verticalscaler must not own")
+	assert.Contains(t, violationIn(owned("example.com/v1alpha1", "Foo", resized)), "upright-verticalscaler must not own")
+	assert.Empty(t, violationIn(unowned(writtenBy(scalerManager, rolloutFields))))
 }

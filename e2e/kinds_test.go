@@ -16,12 +16,12 @@ import (
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 )
 
-// kind is one of the kinds that own a Deployment.
+// kind is a kind whose objects own a Deployment.
 type kind struct {
 	resource string
 	version  string
 	name     string
-	// newOwner returns an object that asks for the Deployment of a name.
+	// newOwner returns an object that owns a Deployment with this name.
 	newOwner func(namespace, deployment string, replicas int32) client.Object
 }
 
@@ -40,7 +40,7 @@ var kinds = []kind{
 	}},
 }
 
-// eachKind runs a test for each of the kinds, in parallel.
+// eachKind runs a test for each kind, in parallel.
 func eachKind(t *testing.T, test func(t *testing.T, k kind)) {
 	t.Parallel()
 	for _, k := range kinds {
@@ -72,7 +72,7 @@ func newScaler(namespace, name, deployment string) *autoscalingv1beta1.VerticalS
 	}
 }
 
-// newDeployment returns a Deployment that is not Upright's, with labels as charts have them.
+// newDeployment returns a Deployment that Upright does not own, with the labels that charts use.
 func newDeployment(namespace, name string, replicas int32) *appsv1.Deployment {
 	labels := map[string]string{"app.kubernetes.io/name": "other", "app.kubernetes.io/instance": name}
 	return &appsv1.Deployment{
@@ -91,7 +91,7 @@ func newDeployment(namespace, name string, replicas int32) *appsv1.Deployment {
 	}
 }
 
-// statusOf returns the status of an object that owns a Deployment.
+// statusOf returns the status of an owner.
 func statusOf(t require.TestingT, owner client.Object) examplev1alpha1.DeploymentStatus {
 	switch owner := owner.(type) {
 	case *examplev1alpha1.Busybox:
@@ -101,13 +101,13 @@ func statusOf(t require.TestingT, owner client.Object) examplev1alpha1.Deploymen
 	case *cachev1alpha1.Memcached:
 		return examplev1alpha1.DeploymentStatus(owner.Status)
 	default:
-		require.Fail(t, "not an owner of a Deployment", "%T", owner)
+		require.Fail(t, "unknown kind of owner", "%T", owner)
 		return examplev1alpha1.DeploymentStatus{}
 	}
 }
 
-// becomesReady waits until an object says that it is as its present spec asks.
-func becomesReady(t *testing.T, owner client.Object) {
+// waitForReady waits until an owner is ready for its current generation.
+func waitForReady(t *testing.T, owner client.Object) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
 		status := statusOf(c, refresh(c, owner))
@@ -116,8 +116,8 @@ func becomesReady(t *testing.T, owner client.Object) {
 	})
 }
 
-// becomesDegraded waits until an object says what is wrong, and returns what it says of it.
-func becomesDegraded(t *testing.T, owner client.Object, reason string) (message string) {
+// waitForDegraded waits until an owner is degraded for this reason, and returns the condition's message.
+func waitForDegraded(t *testing.T, owner client.Object, reason string) (message string) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
 		status := statusOf(c, refresh(c, owner))
@@ -133,9 +133,9 @@ func becomesDegraded(t *testing.T, owner client.Object, reason string) (message 
 	return message
 }
 
-// createReady creates an object and waits until it is ready.
+// createReady creates an owner and waits until it is ready.
 func createReady(t *testing.T, owner client.Object) {
 	t.Helper()
 	create(t, owner)
-	becomesReady(t, owner)
+	waitForReady(t, owner)
 }

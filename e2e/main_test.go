@@ -1,10 +1,10 @@
-// Package e2e_test shows Upright at work on a whole cluster: what takes the real garbage
-// collector, real controllers and schedulers, Helm, the RBAC of deploy/ or a restart of the
-// manager.
+// Package e2e_test tests Upright on a whole cluster. It covers what needs the real garbage
+// collector, real controllers and schedulers, Helm, the RBAC of deploy/, Prometheus, or a restart
+// of the manager. Tests that need only an API server are next to the code that they test.
 //
-// All tests share one cluster and one manager, which runs under its ServiceAccount. Each
-// works in namespaces of its own, and none deletes what another looks at. Tests that stop
-// the manager are not parallel: they run before all others.
+// All tests share one cluster and one manager, which runs under its ServiceAccount. Each test uses
+// its own namespaces, and deletes nothing that another test reads. Tests that stop the manager are
+// not parallel: Go runs them before all others.
 package e2e_test
 
 import (
@@ -34,7 +34,7 @@ const (
 	tools  = "../.tools/bin"
 	deploy = "../deploy"
 
-	// parallel is how many tests run at a time: nearly all that they do is wait.
+	// parallel is how many tests run at a time. They spend nearly all their time waiting.
 	parallel = "12"
 )
 
@@ -53,7 +53,7 @@ var env *environment
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	log.SetLogger(logr.Discard()) // What a client is warned of concerns no test.
+	log.SetLogger(logr.Discard()) // No test reads the client's warnings.
 	if flagValue("test.list") != "" || flagValue("test.run") == "^$" {
 		os.Exit(m.Run())
 	}
@@ -71,7 +71,7 @@ func run(m *testing.M) int {
 	return 0
 }
 
-// onCluster runs f while the cluster and the manager run.
+// onCluster starts the cluster and the manager, runs f, and stops the cluster.
 func onCluster(ctx context.Context, f func() error) (err error) {
 	dir, err := os.MkdirTemp("", "upright-e2e-")
 	if err != nil {
@@ -80,14 +80,14 @@ func onCluster(ctx context.Context, f func() error) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	c, err := cluster.Start(ctx, cluster.Options{Dir: dir, Tools: tools})
 	if err != nil {
-		return fmt.Errorf("start the cluster (are the tools built? make tools): %w", err)
+		return fmt.Errorf("start the cluster (if the tools are missing, run make tools): %w", err)
 	}
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
-		err = errors.Join(err, prometheus.Stop(ctx, dir), c.Stop(ctx)) // Interrupted tests stop nothing.
+		err = errors.Join(err, prometheus.Stop(ctx, dir), c.Stop(ctx)) // Interrupted tests leave processes behind.
 	}()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // What watches the cluster stops before it.
+	defer cancel() // Watches end before the cluster stops.
 	if env, err = newEnvironment(ctx, c); err != nil {
 		return err
 	}
@@ -123,21 +123,21 @@ func newEnvironment(ctx context.Context, c *cluster.Cluster) (*environment, erro
 	return e, nil
 }
 
-// startManager starts the manager as it is deployed, but for the time between two readings of
-// usage, which tests would have to wait for, and for arguments that come after its own.
+// startManager starts the manager with the arguments of its Deployment, then a short interval
+// between two readings of usage so that tests wait less, then args.
 func (e *environment) startManager(ctx context.Context, args ...string) (err error) {
 	e.manager, err = e.newManager(ctx, args...)
 	return err
 }
 
-// newManager starts a manager beside the one that may run.
+// newManager starts a manager and does not replace the current one.
 func (e *environment) newManager(ctx context.Context, args ...string) (*cluster.Manager, error) {
 	return e.StartManager(ctx, cluster.ManagerOptions{
 		Binary: e.binary, Deploy: deploy, ExtraArgs: append([]string{"--metrics-interval=2s"}, args...),
 	})
 }
 
-// runTests runs the tests and then looks at what the manager did during all of them.
+// runTests runs the tests and then checks everything that the manager did during the tests.
 func runTests(ctx context.Context, m *testing.M) error {
 	if err := setParallel(); err != nil {
 		return err
@@ -148,12 +148,12 @@ func runTests(ctx context.Context, m *testing.M) error {
 	select {
 	case code := <-done:
 		if code != 0 {
-			failure = errors.New("not all tests of the manager passed" + process.LogExcerpt(env.ManagerLog(), 30))
+			failure = errors.New("tests of the manager failed" + process.LogExcerpt(env.ManagerLog(), 30))
 		}
 	case <-ctx.Done():
 		return errors.New("interrupted: the cluster has been stopped")
 	}
-	// The requests of a manager that has stopped are all in the audit log.
+	// When the manager has stopped, the audit log has all its requests.
 	failure = errors.Join(failure, env.manager.Stop(ctx))
 	requests, err := auditedRequests()
 	if err != nil {
@@ -164,11 +164,11 @@ func runTests(ctx context.Context, m *testing.M) error {
 	return errors.Join(failure, checkPermissions(ctx, requests, whole))
 }
 
-// setParallel lets more tests run at a time than there are cores, unless told otherwise.
+// setParallel runs more tests at a time than there are cores, unless the command line sets a number.
 func setParallel() error {
-	told := false
-	flag.Visit(func(f *flag.Flag) { told = told || f.Name == "test.parallel" })
-	if told {
+	isSet := false
+	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "test.parallel" })
+	if isSet {
 		return nil
 	}
 	return flag.Set("test.parallel", parallel)

@@ -8,11 +8,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -21,120 +19,99 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
-	"example.com/upright/e2e/cluster"
 )
 
 // The tests of this file stop the manager or the API server, so they are not parallel.
 
-func TestManagerThatIsAskedToStopReleasesItsLeaseAndExitsWithoutError(t *testing.T) {
-	isLeader(t)
-	before := leaseHolder(t)
-
-	require.NoError(t, env.manager.Stop(t.Context()), "exit code 0")
-
-	assert.Empty(t, leaseHolder(t))
-	stopped := time.Now()
-	require.NoError(t, env.startManager(t.Context()))
-	isLeader(t)
-	t.Logf("another manager acted %v later", time.Since(stopped))
-	assert.NotEqual(t, before, leaseHolder(t))
-	assert.Less(t, time.Since(stopped), 10*time.Second, "it need not wait until the Lease runs out")
-}
-
-// An older API server does not stream to a watch what a list has.
-func TestManagerListsWhereTheAPIServerDoesNotStreamLists(t *testing.T) {
+// The restarted manager lists its objects, as it does with an older API server that does not stream
+// lists to watches. This is the only test that uses the list permissions of the manager's role.
+func TestRestartedManagerListsObjectsAndWritesNothing(t *testing.T) {
 	namespace := newNamespace(t)
-	scaler := newScaler(namespace, "scaler", "app-foos")
-	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
-	require.NoError(t, env.manager.Stop(t.Context()))
-
-	require.NoError(t, env.startManager(t.Context()))
-
-	create(t, scaler)
-	for _, k := range kinds {
-		createReady(t, k.newOwner(namespace, "app-"+k.resource, 1))
-	}
-	findsTarget(t, scaler)
-	remove(t, scaler) // Its pods use something, so that its status changes during other tests.
-}
-
-func TestManagerThatStartsAgainWritesNothingWhereNothingChanged(t *testing.T) {
-	namespace := newNamespace(t)
-	create(t, newDeployment(namespace, "web", 0)) // What a pod uses changes all the time.
+	create(t, newDeployment(namespace, "web", 0)) // Without pods, so that the usage changes nothing.
 	scaler := create(t, newScaler(namespace, "web", "web"))
-	conflicted := create(t, newScaler(namespace, "web-2", "web"))
+	conflicting := create(t, newScaler(namespace, "web-2", "web"))
 	for _, k := range kinds {
 		createReady(t, k.newOwner(namespace, "app-"+k.resource, 2))
 	}
-	taken := newFoo(namespace, "web", 1)
-	create(t, taken)
-	becomesDegraded(t, taken, "DeploymentNameTaken")
-	findsTarget(t, scaler)
+	blocked := newFoo(namespace, "web", 1)
+	create(t, blocked)
+	waitForDegraded(t, blocked, "DeploymentNameTaken")
+	waitForTarget(t, scaler)
 	eventually(t, func(c *assert.CollectT) {
-		requireCondition(c, refresh(c, conflicted).Status.Conditions, "Conflicted", metav1.ConditionTrue, "Conflicted")
+		requireCondition(c, refresh(c, conflicting).Status.Conditions, "Conflicted", metav1.ConditionTrue, "Conflicted")
 	})
 	require.NoError(t, env.manager.Stop(t.Context()))
 	before, err := auditedRequests()
 	require.NoError(t, err)
+	t.Setenv("KUBE_FEATURE_WatchListClient", "false")
 
 	require.NoError(t, env.startManager(t.Context()))
 
-	hasReconciledEverything(t)
+	waitForAllReconciled(t)
 	after, err := auditedRequests()
 	require.NoError(t, err)
+	isListed := false
 	for _, r := range after[len(before):] {
 		assert.False(t, r.writes(), "%s %s", r.Verb, r.RequestURI)
+		isListed = isListed || r.permission() == permission{verb: "list", group: "apps", resource: "deployments"}
 	}
-	assert.Greater(t, len(after), len(before), "the audit log has what the manager does")
+	assert.True(t, isListed, "the manager lists Deployments")
+
+	// It also sees what changes after the list.
+	for _, k := range kinds {
+		createReady(t, k.newOwner(namespace, "late-"+k.resource, 1))
+	}
+	late := create(t, newScaler(namespace, "late", "late"))
+	create(t, newDeployment(namespace, "late", 0))
+	waitForTarget(t, late)
 }
 
-func TestManagerThatWasKilledBringsUpToDateWhatChangedMeanwhile(t *testing.T) {
+// The new manager has to wait until the Lease of the killed one expires, which takes 15 seconds.
+func TestManagerCatchesUpAfterTheOneBeforeWasKilled(t *testing.T) {
 	namespace := newNamespace(t)
 	target := create(t, newDeployment(namespace, "web", 1))
-	orphaned, found := newScaler(namespace, "orphaned", "web"), newScaler(namespace, "found", "late")
-	create(t, orphaned)
-	create(t, found)
-	findsTarget(t, orphaned)
-	missesTarget(t, found)
+	ofDeleted, ofMissing := newScaler(namespace, "of-deleted", "web"), newScaler(namespace, "of-missing", "late")
+	create(t, ofDeleted)
+	create(t, ofMissing)
+	waitForTarget(t, ofDeleted)
+	waitForNoTarget(t, ofMissing)
 	busybox := &examplev1alpha1.Busybox{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "box"}}
 	memcached, foo := newMemcached(namespace, "cache", 2), newFoo(namespace, "front", 1)
-	taken := newFoo(namespace, "web", 1)
+	blocked := newFoo(namespace, "web", 1)
 	for _, owner := range []client.Object{busybox, memcached, foo} {
 		createReady(t, owner)
 	}
-	create(t, taken)
-	becomesDegraded(t, taken, "DeploymentNameTaken")
+	create(t, blocked)
+	waitForDegraded(t, blocked, "DeploymentNameTaken")
 
 	env.manager.Kill()
-	killed := time.Now()
 	edit(t, busybox, func(b *examplev1alpha1.Busybox) { b.Spec.Size = ptr.To[int32](3) })
 	kubectl(t, namespace, "delete", "deployment", memcached.Name)
 	edit(t, foo, func(f *examplev1alpha1.Foo) { f.Spec.DeploymentName = "renamed" })
 	remove(t, target)
-	gone(t, target)
+	waitForGone(t, target)
 	create(t, newDeployment(namespace, "late", 1))
-	born := newMemcached(namespace, "born", 1)
-	create(t, born)
+	created := newMemcached(namespace, "created", 1)
+	create(t, created)
 	require.NoError(t, env.startManager(t.Context()))
 
-	for _, owner := range []client.Object{busybox, memcached, foo, taken, born} {
-		becomesReady(t, owner)
+	for _, owner := range []client.Object{busybox, memcached, foo, blocked, created} {
+		waitForReady(t, owner)
 	}
-	t.Logf("all was up to date %v after the manager was killed; its Lease runs for 15s", time.Since(killed))
-	findsTarget(t, orphaned) // The Foo that wanted the name has it now, and a scaler may size its Deployment.
-	findsTarget(t, found)
-	assert.Len(t, ownedPods(t, deploymentOf(t, namespace, "box")), 3)
-	assert.Len(t, ownedPods(t, deploymentOf(t, namespace, memcached.Name)), 2)
-	assert.True(t, metav1.IsControlledBy(deploymentOf(t, namespace, "web"), taken))
-	eventually(t, func(c *assert.CollectT) { require.NotContains(c, workloads(c, namespace), "Deployment front") })
+	waitForTarget(t, ofDeleted) // Now the Foo owns a Deployment with this name.
+	waitForTarget(t, ofMissing)
+	assert.Len(t, ownedPods(t, getDeployment(t, namespace, "box")), 3)
+	assert.Len(t, ownedPods(t, getDeployment(t, namespace, memcached.Name)), 2)
+	assert.True(t, metav1.IsControlledBy(getDeployment(t, namespace, "web"), blocked))
+	eventually(t, func(c *assert.CollectT) { require.NotContains(c, workloadVersions(c, namespace), "Deployment front") })
 }
 
-func TestManagerCatchesUpAfterTheAPIServerHungForAWhile(t *testing.T) {
+func TestManagerCatchesUpAfterTheAPIServerHung(t *testing.T) {
 	namespace := newNamespace(t)
 	memcached := newMemcached(namespace, "cache", 1)
 	createReady(t, memcached)
 	scaler := create(t, newScaler(namespace, "scaler", "late"))
-	missesTarget(t, scaler)
+	waitForNoTarget(t, scaler)
 	apiServer := apiServerProcess(t)
 
 	require.NoError(t, apiServer.Signal(syscall.SIGSTOP))
@@ -146,22 +123,22 @@ func TestManagerCatchesUpAfterTheAPIServerHungForAWhile(t *testing.T) {
 	eventually(t, func(c *assert.CollectT) { require.NoError(c, env.Ready(context.Background())) })
 	edit(t, memcached, func(m *cachev1alpha1.Memcached) { m.Spec.Size = ptr.To[int32](2) })
 	create(t, newDeployment(namespace, "late", 1))
-	becomesReady(t, memcached)
-	findsTarget(t, scaler)
-	assert.Len(t, ownedPods(t, deploymentOf(t, namespace, "cache")), 2)
+	waitForReady(t, memcached)
+	waitForTarget(t, scaler)
+	assert.Len(t, ownedPods(t, getDeployment(t, namespace, "cache")), 2)
 	select {
 	case <-env.manager.Exited():
-		require.Fail(t, "The manager has ended", "%v", env.manager.Wait())
+		require.Fail(t, "the manager exited", "%v", env.manager.Wait())
 	default:
 	}
 }
 
-// whileManagerIsStopped does something between a manager and the next, which is started in any case.
-func whileManagerIsStopped(t *testing.T, do func()) {
+// withManagerStopped stops the manager, runs f, and starts a manager again, also if f fails.
+func withManagerStopped(t *testing.T, f func()) {
 	t.Helper()
 	require.NoError(t, env.manager.Stop(t.Context()))
 	defer func() { assert.NoError(t, env.startManager(context.WithoutCancel(t.Context()))) }()
-	do()
+	f()
 }
 
 // apiServerProcess returns the process of the API server.
@@ -177,23 +154,8 @@ func apiServerProcess(t *testing.T) *os.Process {
 	return process
 }
 
-// leaseHolder returns who holds the manager's Lease, nobody where that is empty.
-func leaseHolder(t require.TestingT) string {
-	lease := refresh(t, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-		Namespace: cluster.ManagerNamespace, Name: "upright-manager",
-	}})
-	return ptr.Deref(lease.Spec.HolderIdentity, "")
-}
-
-// isLeader waits until a manager holds the Lease.
-func isLeader(t *testing.T) {
-	t.Helper()
-	eventually(t, func(c *assert.CollectT) { require.NotEmpty(c, leaseHolder(c)) })
-}
-
-// hasReconciledEverything waits until the manager that was started last has been through
-// every object and has no more work.
-func hasReconciledEverything(t *testing.T) {
+// waitForAllReconciled waits until the current manager has reconciled every object and has no work left.
+func waitForAllReconciled(t *testing.T) {
 	t.Helper()
 	namespace := newNamespace(t)
 	token := newToken(t, namespace, "scraper")
@@ -208,8 +170,8 @@ func hasReconciledEverything(t *testing.T) {
 			"verticalscaler": &autoscalingv1beta1.VerticalScalerList{},
 		} {
 			require.NoError(c, env.client.List(context.Background(), list))
-			passes := metric(c, body, "controller_runtime_reconcile_total", `controller="`+controller+`"`)
-			require.GreaterOrEqual(c, int(passes), meta.LenList(list), controller)
+			reconciles := metric(c, body, "controller_runtime_reconcile_total", `controller="`+controller+`"`)
+			require.GreaterOrEqual(c, int(reconciles), meta.LenList(list), controller)
 			require.Zero(c, metric(c, body, "workqueue_depth", `name="`+controller+`"`), controller)
 			require.Zero(c, metric(c, body, "controller_runtime_active_workers", `controller="`+controller+`"`), controller)
 		}

@@ -11,15 +11,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The drift at the end is repaired after all that came before it has been seen.
-func TestOwnerRecordsNoEventWhenNothingItDoesChanges(t *testing.T) {
+// The owner repairs the drift after it has seen everything before it.
+func TestOwnerRecordsAnEventOnlyWhenItRepairsDrift(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind) {
 		namespace := newNamespace(t)
 		owner := k.newOwner(namespace, "app", 1)
 		createReady(t, owner)
-		recordsEvents(t, k, owner)
-		deployment := deploymentOf(t, namespace, "app")
-		settles(t, deployment)
+		waitForEvents(t, k, owner)
+		deployment := getDeployment(t, namespace, "app")
+		waitForSettled(t, deployment)
+		want := deployment.Spec.DeepCopy()
 
 		for i := range 40 {
 			before := deployment.DeepCopy()
@@ -31,19 +32,21 @@ func TestOwnerRecordsNoEventWhenNothingItDoesChanges(t *testing.T) {
 		version := refresh(t, owner).GetResourceVersion()
 
 		kubectl(t, namespace, "scale", "deployment/app", "--replicas=3")
-		recordsEvents(t, k, owner, "Synced")
-		becomesReady(t, owner)
-		assert.NotEqual(t, version, owner.GetResourceVersion(), "the drift shows in the status, the rest did not")
+		waitForEvents(t, k, owner, "Synced")
+		waitForReady(t, owner)
+		assert.NotEqual(t, version, owner.GetResourceVersion(), "the drift changes the owner's status")
+		assert.Equal(t, *want, refresh(t, deployment).Spec)
+		waitForPods(t, deployment, 1)
 	})
 }
 
-// recordsEvents waits until an object has exactly the events of the given reasons; a Foo has
-// one more, of its Deployment's creation.
-func recordsEvents(t *testing.T, k kind, owner client.Object, reasons ...string) {
+// waitForEvents waits until an owner has exactly the events with these reasons. A Foo has one more,
+// for the creation of its Deployment.
+func waitForEvents(t *testing.T, k kind, owner client.Object, reasons ...string) {
 	t.Helper()
 	if k.name == "Foo" {
 		reasons = append(reasons, "Synced")
 	}
 	slices.Sort(reasons)
-	eventually(t, func(c *assert.CollectT) { require.ElementsMatch(c, reasons, eventsOf(c, owner)) })
+	eventually(t, func(c *assert.CollectT) { require.ElementsMatch(c, reasons, eventReasons(c, owner)) })
 }

@@ -11,14 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-func TestOwnerGetsRunningPodsAndBecomesReady(t *testing.T) {
+// The namespace enforces the restricted Pod Security Standard. The steps follow one another.
+func TestOwnersPodsRunAreReplacedAndAreDeletedWithTheOwner(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind) {
-		namespace := newNamespace(t)
+		namespace := newNamespace(t, "pod-security.kubernetes.io/enforce", "restricted")
 		owner := k.newOwner(namespace, "app", 2)
 
 		createReady(t, owner)
 
-		deployment := deploymentOf(t, namespace, "app")
+		deployment := getDeployment(t, namespace, "app")
 		assert.True(t, metav1.IsControlledBy(deployment, owner))
 		assert.Equal(t, int32(2), deployment.Status.AvailableReplicas)
 		pods := ownedPods(t, deployment)
@@ -30,21 +31,26 @@ func TestOwnerGetsRunningPodsAndBecomesReady(t *testing.T) {
 		status := statusOf(t, owner)
 		assert.Equal(t, int32(2), status.Replicas)
 		assert.Equal(t, int32(2), status.AvailableReplicas)
-		kubectl(t, namespace, "wait", "--for=condition=Ready", k.resource, "--all", "--timeout=10s")
-	})
-}
+		kubectl(t, namespace, "wait", "--for=condition=Ready", k.resource, "--all", "--timeout=2m")
 
-func TestDeletedOwnerTakesItsWorkloadAlong(t *testing.T) {
-	eachKind(t, func(t *testing.T, k kind) {
-		namespace := newNamespace(t)
-		owner := k.newOwner(namespace, "app", 2)
-		createReady(t, owner)
-		require.Len(t, workloads(t, namespace), 4, "a Deployment, a ReplicaSet and two pods")
+		kubectl(t, namespace, "delete", "deployment", "app")
+
+		var replacement *appsv1.Deployment
+		eventually(t, func(c *assert.CollectT) {
+			replacement = getDeployment(c, namespace, "app")
+			require.NotEqual(c, deployment.UID, replacement.UID)
+		})
+		waitForReady(t, owner)
+		waitForPods(t, replacement, 2)
+		assert.Equal(t, deployment.Spec, replacement.Spec)
+		eventually(t, func(c *assert.CollectT) {
+			require.Len(c, workloadVersions(c, namespace), 4, "a Deployment, a ReplicaSet and two pods")
+		})
 
 		remove(t, owner, client.PropagationPolicy(metav1.DeletePropagationBackground))
 
-		gone(t, owner)
-		becomesEmpty(t, namespace)
+		waitForGone(t, owner)
+		waitForNoWorkloads(t, namespace)
 	})
 }
 
@@ -53,26 +59,26 @@ func TestOwnerDeletedInForegroundWaitsForItsDeployment(t *testing.T) {
 		namespace := newNamespace(t)
 		owner := k.newOwner(namespace, "app", 2)
 		createReady(t, owner)
-		const hold = "example.com/hold"
-		deployment := deploymentOf(t, namespace, "app")
-		edit(t, deployment, func(d *appsv1.Deployment) { d.Finalizers = []string{hold} })
+		const finalizer = "example.com/wait"
+		deployment := getDeployment(t, namespace, "app")
+		edit(t, deployment, func(d *appsv1.Deployment) { d.Finalizers = []string{finalizer} })
 
 		remove(t, owner, client.PropagationPolicy(metav1.DeletePropagationForeground))
 
 		eventually(t, func(c *assert.CollectT) {
-			require.Equal(c, []string{hold}, refresh(c, deployment).Finalizers, "nothing else holds the Deployment")
+			require.Equal(c, []string{finalizer}, refresh(c, deployment).Finalizers, "the only remaining finalizer")
 			require.NotNil(c, deployment.DeletionTimestamp)
-			require.Len(c, workloads(c, namespace), 1, "the Deployment alone is left")
+			require.Len(c, workloadVersions(c, namespace), 1, "only the Deployment remains")
 		})
-		garbageIsCollected(t, namespace)
-		assert.NotNil(t, refresh(t, owner).GetDeletionTimestamp(), "the owner waits")
+		waitForGarbageCollection(t, namespace)
+		assert.NotNil(t, refresh(t, owner).GetDeletionTimestamp(), "the owner still exists")
 		edit(t, deployment, func(d *appsv1.Deployment) { d.Finalizers = nil })
-		gone(t, owner)
-		becomesEmpty(t, namespace)
+		waitForGone(t, owner)
+		waitForNoWorkloads(t, namespace)
 	})
 }
 
-func TestDeletedNamespaceGoes(t *testing.T) {
+func TestNamespaceWithAllKindsCanBeDeleted(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	create(t, newScaler(namespace, "scaler", "app-busyboxes"))
@@ -83,25 +89,19 @@ func TestDeletedNamespaceGoes(t *testing.T) {
 	obj := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	remove(t, obj)
 
-	gone(t, obj)
+	waitForGone(t, obj)
 }
 
-// becomesEmpty waits until a namespace has no Deployment, ReplicaSet or pod.
-func becomesEmpty(t *testing.T, namespace string) {
-	t.Helper()
-	eventually(t, func(c *assert.CollectT) { require.Empty(c, workloads(c, namespace)) })
-}
-
-// garbageIsCollected waits until the garbage collector has been through what came before: it
-// has removed a new object whose owner does not exist. The owner may be given.
-func garbageIsCollected(t *testing.T, namespace string, owner ...metav1.OwnerReference) {
+// waitForGarbageCollection waits until the garbage collector has processed all earlier changes: until
+// it has deleted a new object whose owner does not exist. The owner reference may be given.
+func waitForGarbageCollection(t *testing.T, namespace string, owner ...metav1.OwnerReference) {
 	t.Helper()
 	if len(owner) == 0 {
-		owner = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "never-was", UID: "0"}}
+		owner = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "never-created", UID: "0"}}
 	}
 	canary := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 		Namespace: namespace, GenerateName: "canary-", OwnerReferences: owner,
 	}}
 	create(t, canary)
-	gone(t, canary)
+	waitForGone(t, canary)
 }

@@ -12,28 +12,28 @@ import (
 )
 
 const (
-	// pastStep is how far apart the scrapes of the past are, and pastSteps how many there are
-	// after the first: three days, which take more than one query.
+	// pastStep is the time between two scrapes, and pastSteps the number of scrapes after the first one:
+	// three days, so that one query is not enough.
 	pastStep  = time.Minute
 	pastSteps = 3 * 24 * 60
 
-	// Nothing was scraped for so many steps from this one on.
+	// An outage begins at this step and lasts for this number of steps.
 	outage, outageSteps = 2000, 90
 
-	// A second container uses one core all the time. It lives for so many steps, and is
-	// restarted half-way.
+	// A second container uses one core at all times. It runs for this number of steps, with a restart
+	// in the middle.
 	restartedSteps = 60
 )
 
-// past is what a container has used for days, until lately.
+// past is the usage of a container on the days before the test.
 type past struct {
 	pod    types.NamespacedName
 	from   time.Time
-	cores  []float64 // up to each step, from the one before
+	cores  []float64 // Between each step and the step before it.
 	memory []int64
 }
 
-// newPast makes up a past, the same each time.
+// newPast returns random usage that is the same in every run.
 func newPast(namespace string) *past {
 	random := rand.New(rand.NewPCG(1, 2))
 	p := &past{
@@ -49,19 +49,19 @@ func newPast(namespace string) *past {
 
 func (p *past) at(step int) time.Time { return p.from.Add(time.Duration(step) * pastStep) }
 
-// scraped reports whether there is a step and there were metrics of it.
+// scraped reports whether there are metrics for a step.
 func (p *past) scraped(step int) bool {
 	return step >= 0 && step <= pastSteps && (step < outage || step >= outage+outageSteps)
 }
 
-// samples returns what a window of two steps shows of a container that was there before it: the
-// CPU usage between two scrapes, and the highest memory usage of both.
+// samples returns the expected samples with a window of two steps, for a container that ran before the
+// window: the CPU usage between two scrapes, and the higher memory usage of the two.
 func (p *past) samples() []usage.Sample {
 	var samples []usage.Sample
 	for step := range pastSteps + 1 {
 		if p.scraped(step-2) && p.scraped(step-1) && p.scraped(step) {
 			samples = append(samples, usage.Sample{
-				Pod: p.pod, Container: "app", Time: p.at(step), Window: 2 * pastStep,
+				Pod: p.pod, Container: "app", Time: p.at(step),
 				CPU: p.cores[step], Memory: max(p.memory[step-1], p.memory[step]),
 			})
 		}
@@ -69,8 +69,8 @@ func (p *past) samples() []usage.Sample {
 	return samples
 }
 
-// write writes the past as cAdvisor shows it: beside the container, its pod's sandbox and the
-// cgroup of the whole pod, and with an id that changes when the container is restarted.
+// write writes the past in the form of cAdvisor's metrics: for the container, for its pod's sandbox and
+// for the cgroup of the whole pod. The second container has an id that changes with its restart.
 func (p *past) write(w io.Writer) error {
 	for _, container := range []string{"app", "POD", ""} {
 		labels := fmt.Sprintf(`namespace=%q,pod=%q,container=%q`, p.pod.Namespace, p.pod.Name, container)
@@ -96,7 +96,7 @@ func (p *past) write(w io.Writer) error {
 	return err
 }
 
-// writeScrape writes what one scrape shows of a container.
+// writeScrape writes the metrics of a container from one scrape.
 func writeScrape(w io.Writer, labels string, seconds float64, memory int64, at time.Time) error {
 	_, err := fmt.Fprintf(w, "container_cpu_usage_seconds_total{%s} %f %d\ncontainer_memory_working_set_bytes{%s} %d %d\n",
 		labels, seconds, at.Unix(), labels, memory, at.Unix())

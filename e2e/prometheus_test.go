@@ -21,23 +21,23 @@ import (
 	"example.com/upright/internal/usage"
 )
 
-// usageWindow is short, so that a change of usage shows soon; the server scrapes every second.
+// usageWindow is short, so that samples show a change of usage after a few seconds. The server scrapes
+// every second.
 const usageWindow = 10 * time.Second
 
-// TestUsageIsReadFromPrometheus goes through all that is read from a Prometheus on one server.
-// The subtests at the end stop it.
-func TestUsageIsReadFromPrometheus(t *testing.T) {
+// The subtests share one server and follow one another. The last ones stop the server.
+func TestPrometheusSourceReadsCurrentAndPastUsage(t *testing.T) {
 	t.Parallel()
-	began := time.Now()
+	start := time.Now()
 	namespace := newNamespace(t)
 	deployment := newDeployment(namespace, "web", 2)
 	deployment.Spec.Template.Annotations = usageAnnotations("400m", "300Mi")
 	create(t, deployment)
 	past := newPast(namespace)
 	server := startPrometheus(t, past.write)
-	source := prometheusSource(t, server, usage.PrometheusConfig{Window: usageWindow, Namespaces: []string{"none-such", namespace}})
+	source := prometheusSource(t, server, usage.PrometheusConfig{Window: usageWindow, Namespaces: []string{"no-such-namespace", namespace}})
 
-	t.Run("Read has a container's CPU from the first sample on", func(t *testing.T) {
+	t.Run("Read returns plausible CPU usage from the first sample on", func(t *testing.T) {
 		var first []usage.Sample
 		eventually(t, func(c *assert.CollectT) {
 			var err error
@@ -50,7 +50,7 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 		}
 	})
 
-	t.Run("Read returns each container's CPU, memory and time of the scrape", func(t *testing.T) {
+	t.Run("Read returns the CPU, memory and scrape time of each container", func(t *testing.T) {
 		eventually(t, func(c *assert.CollectT) {
 			pods := ownedPods(c, deployment)
 			require.Len(c, pods, 2)
@@ -63,7 +63,7 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 		})
 	})
 
-	t.Run("Read follows one pod's usage", func(t *testing.T) {
+	t.Run("Read follows the usage of one pod", func(t *testing.T) {
 		pods := ownedPods(t, deployment)
 		edit(t, &pods[0], func(pod *corev1.Pod) { pod.Annotations = usageAnnotations("900m", "700Mi") })
 
@@ -75,20 +75,20 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 		})
 	})
 
-	t.Run("History of the time watched makes the same recommendation in any order", func(t *testing.T) {
-		samples := historyOf(t, source, namespace, "web-.*", usage.Range{From: began, To: time.Now(), Step: time.Second})
+	t.Run("History of the current usage gives the same recommendation in any order", func(t *testing.T) {
+		samples := historyOf(t, source, namespace, "web-.*", usage.Range{From: start, To: time.Now(), Step: time.Second})
 
 		recommendation := recommendInAnyOrder(t, samples)
 
 		assert.Equal(t, int64(len(samples)), recommendation.Samples)
-		assert.Equal(t, recommendMemory(t, began, "700Mi"), recommendation.Memory.Target, "of the highest usage")
+		assert.Equal(t, recommendMemory(t, start, "700Mi"), recommendation.Memory.Target, "target for the highest usage")
 		assert.Greater(t, recommendation.CPU.Target, int64(400))
 		for _, sample := range samples {
-			assert.Greater(t, sample.CPU, 0.3, "no sample of a part of the window: %v", sample)
+			assert.Greater(t, sample.CPU, 0.3, "a sample covers a whole window: %v", sample)
 		}
 	})
 
-	t.Run("History ends with a pod, as Read does", func(t *testing.T) {
+	t.Run("History and Read return no samples of a deleted pod", func(t *testing.T) {
 		pod := ownedPods(t, deployment)[0]
 		remove(t, &pod)
 		eventually(t, func(c *assert.CollectT) {
@@ -105,7 +105,7 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 		}
 	})
 
-	t.Run("History of past days is what was measured, sample for sample", func(t *testing.T) {
+	t.Run("History of past days returns exactly the measured samples", func(t *testing.T) {
 		source := prometheusSource(t, server, usage.PrometheusConfig{Window: 2 * pastStep})
 		want := past.samples()
 
@@ -116,13 +116,13 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 			got[i].CPU, got[i].Time = want[i].CPU, got[i].Time.UTC()
 			require.Equal(t, want[i], got[i])
 		}
-		if len(got) != len(want) { // There are too many to print them.
-			require.Fail(t, "wrong number of samples", "%d and not %d", len(got), len(want))
+		if len(got) != len(want) { // There are too many samples to print them.
+			require.Fail(t, "wrong number of samples", "want %d, got %d", len(want), len(got))
 		}
 		recommendInAnyOrder(t, got)
 	})
 
-	t.Run("History has a container's CPU from the first sample on, also after a restart", func(t *testing.T) {
+	t.Run("History returns exact CPU usage from the first sample on, also after a restart", func(t *testing.T) {
 		const windowSteps = 10
 		source := prometheusSource(t, server, usage.PrometheusConfig{Window: windowSteps * pastStep})
 
@@ -134,25 +134,23 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 		}
 	})
 
-	t.Run("a Prometheus that is stopped is unavailable", func(t *testing.T) {
+	t.Run("the error for a stopped Prometheus names its flag", func(t *testing.T) {
 		require.NoError(t, server.Stop(t.Context()))
 
 		for _, err := range readBothWays(t, source, namespace) {
-			require.ErrorIs(t, err, usage.ErrUnavailable)
-			requireAdvice(t, err, "Prometheus at "+server.URL()+" cannot be reached, check --prometheus-url and the network in between")
+			requireAdvice(t, err, server.URL(), "--prometheus-url")
 		}
 	})
 
-	t.Run("a Prometheus whose limits are too small refuses the query", func(t *testing.T) {
+	t.Run("the error for a refused query names the limit", func(t *testing.T) {
 		require.NoError(t, server.Start(t.Context(), "--query.max-samples=1"))
 
 		for _, err := range readBothWays(t, source, namespace) {
-			require.NotErrorIs(t, err, usage.ErrUnavailable)
-			requireAdvice(t, err, "Prometheus at "+server.URL()+" refuses the query, see its limits (--query.max-samples) and its log")
+			requireAdvice(t, err, server.URL(), "--query.max-samples")
 		}
 	})
 
-	t.Run("a Prometheus that is back at its address is read again", func(t *testing.T) {
+	t.Run("Read works again after the server has restarted", func(t *testing.T) {
 		require.NoError(t, server.Stop(t.Context()))
 		require.NoError(t, server.Start(t.Context()))
 
@@ -164,7 +162,7 @@ func TestUsageIsReadFromPrometheus(t *testing.T) {
 	})
 }
 
-// startPrometheus starts a server that scrapes the cluster's nodes and knows the past.
+// startPrometheus starts a server that scrapes the cluster's nodes and has the given past samples.
 func startPrometheus(t *testing.T, past func(io.Writer) error) *prometheus.Server {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -178,6 +176,7 @@ func startPrometheus(t *testing.T, past func(io.Writer) error) *prometheus.Serve
 	return server
 }
 
+// prometheusSource returns a source of usage that reads from a server.
 func prometheusSource(t *testing.T, server *prometheus.Server, config usage.PrometheusConfig) *usage.Prometheus {
 	t.Helper()
 	config.URL = server.URL()
@@ -186,26 +185,25 @@ func prometheusSource(t *testing.T, server *prometheus.Server, config usage.Prom
 	return source
 }
 
-// usageAnnotations make a simulated pod's containers use so much each.
+// usageAnnotations returns pod annotations that set the usage of each container of a simulated pod.
 func usageAnnotations(cpu, memory string) map[string]string {
 	return map[string]string{"kwok.x-k8s.io/usage-cpu": cpu, "kwok.x-k8s.io/usage-memory": memory}
 }
 
-// requireUsage requires that a pod's only container uses so much. A rate is over whole scrapes
-// and so not exact.
+// requireUsage requires a recent sample of a pod's only container with this usage. A CPU rate is not
+// exact because it covers whole scrapes.
 func requireUsage(t require.TestingT, samples []usage.Sample, pod *corev1.Pod, cpu, memory string) {
-	of := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	i := slices.IndexFunc(samples, func(s usage.Sample) bool { return s.Pod == of && s.Container == "other" })
+	key := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
+	i := slices.IndexFunc(samples, func(s usage.Sample) bool { return s.Pod == key && s.Container == "other" })
 	require.GreaterOrEqual(t, i, 0, "pod %s has no sample", pod.Name)
 	cores, bytes := resource.MustParse(cpu), resource.MustParse(memory)
 	require.InEpsilon(t, cores.AsApproximateFloat64(), samples[i].CPU, 0.05)
 	require.Equal(t, bytes.Value(), samples[i].Memory)
 	require.WithinDuration(t, time.Now(), samples[i].Time, usageWindow)
-	require.Equal(t, usageWindow, samples[i].Window)
 }
 
-// historyOf returns the usable samples that there must be.
-func historyOf(t *testing.T, source usage.Historian, namespace, pods string, span usage.Range) []usage.Sample {
+// historyOf returns the samples of a range. It requires that there are some, and that all are usable.
+func historyOf(t *testing.T, source usage.HistoryProvider, namespace, pods string, span usage.Range) []usage.Sample {
 	t.Helper()
 	var samples []usage.Sample
 	for sample, err := range source.History(t.Context(), namespace, pods, span) {
@@ -217,8 +215,8 @@ func historyOf(t *testing.T, source usage.Historian, namespace, pods string, spa
 	return samples
 }
 
-// recommendInAnyOrder returns the recommendation that the samples make, and requires it to be
-// the same in other orders.
+// recommendInAnyOrder returns the recommendation for samples. It requires the same recommendation for
+// other orders of the samples.
 func recommendInAnyOrder(t *testing.T, samples []usage.Sample) recommender.Recommendation {
 	t.Helper()
 	recommend := func() recommender.Recommendation {
@@ -240,7 +238,7 @@ func recommendInAnyOrder(t *testing.T, samples []usage.Sample) recommender.Recom
 	return recommendation
 }
 
-// recommendMemory returns the target of a container that was seen to use so much memory.
+// recommendMemory returns the memory target for one sample.
 func recommendMemory(t *testing.T, at time.Time, used string) int64 {
 	t.Helper()
 	bytes := resource.MustParse(used)
@@ -249,7 +247,7 @@ func recommendMemory(t *testing.T, at time.Time, used string) int64 {
 	return history.Recommend(recommender.DefaultPolicy(1)).Memory.Target
 }
 
-// readBothWays returns the errors of Read and of History, without which there are no samples.
+// readBothWays returns the errors of Read and of History. It requires that there are no samples.
 func readBothWays(t *testing.T, source *usage.Prometheus, namespace string) []error {
 	t.Helper()
 	samples, err := source.Read(t.Context())
@@ -264,9 +262,12 @@ func readBothWays(t *testing.T, source *usage.Prometheus, namespace string) []er
 	return errs
 }
 
-func requireAdvice(t *testing.T, err error, advice string) {
+// requireAdvice requires that the advice of an error has all these parts.
+func requireAdvice(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	var failure *usage.Error
 	require.ErrorAs(t, err, &failure, fmt.Sprint(err))
-	require.Equal(t, advice, failure.Advice)
+	for _, part := range parts {
+		require.Contains(t, failure.Advice, part)
+	}
 }

@@ -24,8 +24,8 @@ import (
 	"example.com/upright/e2e/cluster"
 )
 
-// checkPermissions returns an error unless the manager was refused nothing and, where the
-// whole suite ran, used everything that its roles allow.
+// checkPermissions returns an error if the manager lacked a permission. After a run of the whole
+// suite, it also returns an error if the manager's roles have a permission that no test uses.
 func checkPermissions(ctx context.Context, requests []request, whole bool) error {
 	if err := refusals(requests); err != nil || !whole {
 		return err
@@ -37,7 +37,7 @@ func checkPermissions(ctx context.Context, requests []request, whole bool) error
 	return unused(allowed, requests)
 }
 
-// managerPermissions returns what the roles in deploy allow the manager.
+// managerPermissions returns the permissions that the roles in deploy/ give the manager.
 func managerPermissions(ctx context.Context) ([]permission, error) {
 	clusterRole := &rbacv1.ClusterRole{}
 	role := &rbacv1.Role{}
@@ -50,7 +50,7 @@ func managerPermissions(ctx context.Context) ([]permission, error) {
 	return permissionsIn(slices.Concat(clusterRole.Rules, role.Rules)), nil
 }
 
-// permissionsIn returns each permission that rules give.
+// permissionsIn returns all permissions in rules.
 func permissionsIn(rules []rbacv1.PolicyRule) []permission {
 	var all []permission
 	for _, rule := range rules {
@@ -70,7 +70,7 @@ func permissionsIn(rules []rbacv1.PolicyRule) []permission {
 	return all
 }
 
-func TestManagerNeedsTheRightToFinalizersOfEachOwner(t *testing.T) {
+func TestManagerNeedsUpdateOnFinalizersOfEachOwner(t *testing.T) {
 	eachKind(t, func(t *testing.T, k kind) {
 		namespace := newNamespace(t)
 		owner := k.newOwner(namespace, "app", 1)
@@ -80,7 +80,7 @@ func TestManagerNeedsTheRightToFinalizersOfEachOwner(t *testing.T) {
 		require.NoError(t, err)
 		blocking := newDeployment(namespace, "blocking", 0)
 		blocking.OwnerReferences = []metav1.OwnerReference{
-			*metav1.NewControllerRef(owner, version.WithKind(k.name)), // It blocks its owner's deletion.
+			*metav1.NewControllerRef(owner, version.WithKind(k.name)), // It has blockOwnerDeletion set.
 		}
 
 		withAll := accountWith(t, namespace, "with-all", managerRole.Rules)
@@ -95,9 +95,9 @@ func TestManagerNeedsTheRightToFinalizersOfEachOwner(t *testing.T) {
 	})
 }
 
-// The manager creates a Deployment by applying it, which is a patch. The API server asks
-// for the right to create as well.
-func TestManagerNeedsTheRightToCreateDeployments(t *testing.T) {
+// The manager creates Deployments by server-side apply. This is a patch, and the API server also
+// checks the create permission.
+func TestManagerNeedsCreateOnDeployments(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	managerRole := managerClusterRole(t)
@@ -111,9 +111,9 @@ func TestManagerNeedsTheRightToCreateDeployments(t *testing.T) {
 		return account.Patch(t.Context(), deployment, client.RawPatch(types.ApplyPatchType, fields), client.FieldOwner("e2e"))
 	}
 
-	require.NoError(t, apply(withAll, "there"))
-	require.NoError(t, apply(withoutOne, "there"))
-	requireForbidden(t, apply(withoutOne, "not-there"), "create by applying")
+	require.NoError(t, apply(withAll, "present"))
+	require.NoError(t, apply(withoutOne, "present"))
+	requireForbidden(t, apply(withoutOne, "absent"), "create by apply")
 }
 
 func managerClusterRole(t *testing.T) *rbacv1.ClusterRole {
@@ -121,7 +121,7 @@ func managerClusterRole(t *testing.T) *rbacv1.ClusterRole {
 	return refresh(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "upright-manager"}})
 }
 
-// rulesWithout returns rules that give the same permissions but for one, which they must give.
+// rulesWithout returns rules with the same permissions except one. It panics if that one is missing.
 func rulesWithout(rules []rbacv1.PolicyRule, one permission) []rbacv1.PolicyRule {
 	var left []rbacv1.PolicyRule
 	found := false
@@ -135,19 +135,19 @@ func rulesWithout(rules []rbacv1.PolicyRule, one permission) []rbacv1.PolicyRule
 		})
 	}
 	if !found {
-		panic(fmt.Sprintf("the rules do not allow to %v", one))
+		panic(fmt.Sprintf("the rules lack permission %v", one))
 	}
 	return left
 }
 
-// accountWith returns a client of a new ServiceAccount that has rules in its namespace.
+// accountWith returns a client for a new ServiceAccount with these rules in its namespace.
 func accountWith(t *testing.T, namespace, name string, rules []rbacv1.PolicyRule) client.Client {
 	t.Helper()
 	create(t, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Rules: rules})
 	return accountBoundTo(t, namespace, name, rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name})
 }
 
-// accountBoundTo returns a client of a new ServiceAccount that has a role in its namespace.
+// accountBoundTo returns a client for a new ServiceAccount with a role in its namespace.
 func accountBoundTo(t *testing.T, namespace, name string, role rbacv1.RoleRef) client.Client {
 	t.Helper()
 	create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
@@ -160,7 +160,7 @@ func accountBoundTo(t *testing.T, namespace, name string, role rbacv1.RoleRef) c
 	config.Impersonate.UserName = strings.Join([]string{"system:serviceaccount", namespace, name}, ":")
 	account, err := client.New(config, client.Options{Scheme: env.client.Scheme()})
 	require.NoError(t, err)
-	// The API server's authorizer hears of roles by a watch.
+	// The API server's authorizer gets roles from a watch.
 	eventually(t, func(c *assert.CollectT) {
 		require.NoError(c, account.List(t.Context(), &appsv1.DeploymentList{}, client.InNamespace(namespace)))
 	})

@@ -15,12 +15,12 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-func requireForbidden(t *testing.T, err error, what string) {
+func requireForbidden(t *testing.T, err error, request string) {
 	t.Helper()
-	require.True(t, apierrors.IsForbidden(err), "%s: %v", what, err)
+	require.True(t, apierrors.IsForbidden(err), "%s: %v", request, err)
 }
 
-// everyKind returns one object of each of Upright's kinds.
+// everyKind returns an object of each of Upright's kinds for users.
 func everyKind(namespace, name string) []client.Object {
 	all := []client.Object{newScaler(namespace, name, "some-deployment")}
 	for _, k := range kinds {
@@ -29,14 +29,14 @@ func everyKind(namespace, name string) []client.Object {
 	return all
 }
 
-func TestEditorsCreateScaleAndDeleteButDoNotWriteStatus(t *testing.T) {
+func TestEditorsManageObjectsAndCannotWriteStatus(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	editor := accountBoundTo(t, namespace, "editor", clusterRole("edit"))
 
 	for _, obj := range everyKind(namespace, "mine") {
 		kind := obj.DeepCopyObject()
-		// The cluster's own role is aggregated soon after Upright's is installed.
+		// The controller manager adds Upright's rules to the cluster's own role after a while.
 		eventually(t, func(c *assert.CollectT) {
 			require.NoError(c, client.IgnoreAlreadyExists(editor.Create(t.Context(), obj)), "create %T", kind)
 		})
@@ -52,15 +52,15 @@ func TestEditorsCreateScaleAndDeleteButDoNotWriteStatus(t *testing.T) {
 		owner := k.newOwner(namespace, "mine-"+k.resource, 1)
 		scale := &autoscalingv1.Scale{Spec: autoscalingv1.ScaleSpec{Replicas: 2}}
 		require.NoError(t, editor.SubResource("scale").Update(t.Context(), owner, client.WithSubResourceBody(scale)), k.resource)
-		becomesReady(t, owner)
-		assert.Equal(t, int32(2), *deploymentOf(t, namespace, "mine-"+k.resource).Spec.Replicas)
+		waitForReady(t, owner)
+		assert.Equal(t, int32(2), *getDeployment(t, namespace, "mine-"+k.resource).Spec.Replicas)
 	}
 	for _, obj := range everyKind(namespace, "mine") {
 		require.NoError(t, editor.Delete(t.Context(), obj), "delete %T", obj)
 	}
 }
 
-func TestViewersReadAndWriteNothing(t *testing.T) {
+func TestViewersReadObjectsAndCannotWrite(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	viewer := accountBoundTo(t, namespace, "viewer", clusterRole("view"))
@@ -85,8 +85,8 @@ func TestViewersReadAndWriteNothing(t *testing.T) {
 	}
 }
 
-// Checkpoints are the manager's own: whoever writes them decides what is recommended.
-func TestNobodyButTheManagerReadsOrWritesCheckpoints(t *testing.T) {
+// A checkpoint decides what its scaler recommends.
+func TestUsersCannotReadOrWriteCheckpoints(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	saved := &autoscalingv1beta1.VerticalScalerCheckpoint{
@@ -96,7 +96,7 @@ func TestNobodyButTheManagerReadsOrWritesCheckpoints(t *testing.T) {
 	create(t, saved.DeepCopy())
 	for _, role := range []string{"view", "edit", "admin"} {
 		user := accountBoundTo(t, namespace, role, clusterRole(role))
-		// The cluster's own role is aggregated soon after Upright's is installed.
+		// The controller manager adds Upright's rules to the cluster's own role after a while.
 		eventually(t, func(c *assert.CollectT) {
 			require.NoError(c, user.List(t.Context(), &autoscalingv1beta1.VerticalScalerList{}, client.InNamespace(namespace)))
 		})

@@ -58,9 +58,9 @@ func createScaled(t *testing.T, deployment *appsv1.Deployment) *autoscalingv1bet
 	return scaler
 }
 
-// runScaled runs a pod of a Deployment that has a scaler, with one container that requests so
+// startScaledPod runs a pod of a Deployment that has a scaler, with one container that requests so
 // many mebibytes and uses next to nothing, and waits until the scaler knows of the pod.
-func runScaled(t *testing.T, namespace string, request float64) (*autoscalingv1beta1.VerticalScaler, *corev1.Pod) {
+func startScaledPod(t *testing.T, namespace string, request float64) (*autoscalingv1beta1.VerticalScaler, *corev1.Pod) {
 	t.Helper()
 	deployment := newDeployment(namespace, "web", 1)
 	setContainers(deployment, map[string]consumption{"app": {1, 1}})
@@ -68,23 +68,23 @@ func runScaled(t *testing.T, namespace string, request float64) (*autoscalingv1b
 		corev1.ResourceMemory: resource.MustParse(fmt.Sprintf("%vMi", request)),
 	}
 	scaler := createScaled(t, deployment)
-	runsPodsOf(t, deployment, 1)
+	waitForPods(t, deployment, 1)
 	eventually(t, func(c *assert.CollectT) {
 		condition := meta.FindStatusCondition(refresh(c, scaler).Status.Conditions, "RecommendationReady")
 		require.NotNil(c, condition)
 		require.Contains(c, []string{"NoSamples", "Recommended"}, condition.Reason)
 	})
-	return scaler, &podsIn(t, namespace)[0]
+	return scaler, &listPods(t, namespace)[0]
 }
 
 // oomKilledTarget returns the target of a container that was killed for lack of memory while it
 // requested so many mebibytes and used less: a fifth more is needed, and 100Mi at least.
 func oomKilledTarget(t require.TestingT, request float64) corev1.ResourceList {
-	return targetOf(t, consumption{memory: max(request*1.2, request+100)}, 1)
+	return targetFor(t, consumption{memory: max(request*1.2, request+100)}, 1)
 }
 
-// oomKillsCounted returns how many OOM kills the manager has counted.
-func oomKillsCounted(t *testing.T) float64 {
+// countedOOMKills returns how many OOM kills the manager has counted.
+func countedOOMKills(t *testing.T) float64 {
 	t.Helper()
 	namespace := newNamespace(t)
 	token := newToken(t, namespace, "scraper")
@@ -98,9 +98,9 @@ func oomKillsCounted(t *testing.T) float64 {
 	return counted
 }
 
-// readsUsage waits until a manager has read usage of a namespace's pods that was measured after
+// waitForUsageRead waits until a manager has read usage of a namespace's pods that was measured after
 // a time.
-func readsUsage(t *testing.T, manager *cluster.Manager, namespace string, after time.Time) {
+func waitForUsageRead(t *testing.T, manager *cluster.Manager, namespace string, after time.Time) {
 	t.Helper()
 	observer := newObserver(t, namespace)
 	eventually(t, func(c *assert.CollectT) {
@@ -122,9 +122,9 @@ func readsUsage(t *testing.T, manager *cluster.Manager, namespace string, after 
 	eventually(t, func(c *assert.CollectT) { require.GreaterOrEqual(c, readings(c), before+2) })
 }
 
-// requireRecommended requires that a scaler recommends for just these containers, which use
+// requireRecommendations requires that a scaler recommends for just these containers, which use
 // so much now.
-func requireRecommended(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler, containers ...string) {
+func requireRecommendations(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler, containers ...string) {
 	requireCondition(t, refresh(t, scaler).Status.Conditions, "RecommendationReady", metav1.ConditionTrue, "Recommended")
 	requireCondition(t, scaler.Status.Conditions, "Ready", metav1.ConditionTrue, "Recommended")
 	var names []string
@@ -134,11 +134,11 @@ func requireRecommended(t require.TestingT, scaler *autoscalingv1beta1.VerticalS
 	require.ElementsMatch(t, containers, names)
 }
 
-// becomesRecommended waits until a scaler recommends CPU and memory for just these containers.
-func becomesRecommended(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, containers ...string) {
+// waitForRecommendations waits until a scaler recommends CPU and memory for just these containers.
+func waitForRecommendations(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, containers ...string) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
-		requireRecommended(c, scaler, containers...)
+		requireRecommendations(c, scaler, containers...)
 		for _, container := range containers {
 			require.Len(c, recommendationFor(c, scaler, container).Target, 2, container)
 		}
@@ -156,9 +156,9 @@ func recommendationFor(
 	return &scaler.Status.Recommendations[i]
 }
 
-// targetOf returns the target of a container that used so much all the time, in a pod of so
+// targetFor returns the target of a container that used so much all the time, in a pod of so
 // many containers.
-func targetOf(t require.TestingT, used consumption, containers int) corev1.ResourceList {
+func targetFor(t require.TestingT, used consumption, containers int) corev1.ResourceList {
 	history := recommender.New(recommender.DefaultHalfLife)
 	require.NoError(t, history.AddCPU(time.Now(), used.cpu/1000))
 	require.NoError(t, history.AddMemory(time.Now(), int64(used.memory)<<20))
@@ -180,7 +180,7 @@ func amountsOf(recommendation recommender.Recommendation) corev1.ResourceList {
 func requireTarget(
 	t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler, container string, used consumption,
 ) {
-	want := targetOf(t, used, len(scaler.Status.Recommendations))
+	want := targetFor(t, used, len(scaler.Status.Recommendations))
 	got := recommendationFor(t, scaler, container).Target
 	require.Equal(t, want.Memory().String(), got.Memory().String(), "memory of %s", container)
 	require.InEpsilon(t, want.Cpu().AsApproximateFloat64(), got.Cpu().AsApproximateFloat64(), 0.2, "CPU of %s", container)

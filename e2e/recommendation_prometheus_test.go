@@ -22,18 +22,18 @@ func TestRecommendationsComeFromPrometheus(t *testing.T) {
 	elsewhere := newDeployment(newNamespace(t), "web", 1) // It has no past.
 	setContainers(elsewhere, map[string]consumption{"app": now})
 	server := startPrometheus(t, func(w io.Writer) error { return writeDaysBefore(w, namespace, before) })
-	runManagerWith(t, "--prometheus-url="+server.URL(), "--prometheus-window="+usageWindow.String())
+	restartManagerWith(t, "--prometheus-url="+server.URL(), "--prometheus-window="+usageWindow.String())
 
 	byPrometheus := createScaled(t, elsewhere)
 	metricsAPI := newObserver(t, elsewhere.Namespace)
 
 	t.Run("the first recommendation of a new scaler is that of the days before it", func(t *testing.T) {
-		statuses := startWatch(t, &autoscalingv1beta1.VerticalScalerList{}, namespace)
+		containerStatuses := startWatch(t, &autoscalingv1beta1.VerticalScalerList{}, namespace)
 		deployment := newDeployment(namespace, "web", 1)
 		setContainers(deployment, map[string]consumption{"app": now})
 		scaler := createScaled(t, deployment)
 
-		await(t, statuses, func(e watch.Event) bool {
+		waitForWatchEvent(t, containerStatuses, func(e watch.Event) bool {
 			seen, ok := e.Object.(*autoscalingv1beta1.VerticalScaler)
 			if ok && seen.Name == scaler.Name {
 				scaler = seen
@@ -42,7 +42,7 @@ func TestRecommendationsComeFromPrometheus(t *testing.T) {
 		})
 
 		first := recommendationFor(t, scaler, "app")
-		want := targetOf(t, before, 1)
+		want := targetFor(t, before, 1)
 		assert.Equal(t, want.Cpu().String(), first.Target.Cpu().String())
 		assert.Equal(t, memoryOf(want), memoryOf(first.Target))
 		assert.Greater(t, first.Samples, int64(150), "three hours on three days, a sample a minute")
@@ -52,19 +52,19 @@ func TestRecommendationsComeFromPrometheus(t *testing.T) {
 	scaler := newScaler(namespace, "web", "web")
 	t.Run("what is used now adds to it", func(t *testing.T) {
 		first := recommendationFor(t, refresh(t, scaler), "app").DeepCopy()
-		annotate(t, &ownedPods(t, deploymentOf(t, namespace, "web"))[0], usageOf("app", later)...)
+		annotate(t, &ownedPods(t, getDeployment(t, namespace, "web"))[0], usageOf("app", later)...)
 
 		eventually(t, func(c *assert.CollectT) {
-			requireRecommended(c, scaler, "app")
+			requireRecommendations(c, scaler, "app")
 			adds := recommendationFor(c, scaler, "app")
-			require.Equal(c, memoryOf(targetOf(c, later, 1)), memoryOf(adds.Target), "the peak of today")
+			require.Equal(c, memoryOf(targetFor(c, later, 1)), memoryOf(adds.Target), "the peak of today")
 			require.Equal(c, first.Target.Cpu().String(), adds.Target.Cpu().String(), "of the days before, which have more samples")
 			require.Greater(c, adds.Samples, first.Samples)
 		})
 	})
 
 	t.Run("a workload gets what it would get from the metrics API", func(t *testing.T) {
-		becomesRecommended(t, byPrometheus, "app")
+		waitForRecommendations(t, byPrometheus, "app")
 		got := recommendationFor(t, byPrometheus, "app").Target
 		eventually(t, func(c *assert.CollectT) {
 			metricsAPI.observe(c)

@@ -19,14 +19,14 @@ import (
 // one Deployment. A container of it ran out of memory once.
 func TestWhatWasLearnedOutlivesTheManager(t *testing.T) {
 	const request = 400
-	runManagerWith(t) // It saves nothing before it stops.
+	restartManagerWith(t) // It saves nothing before it stops.
 	namespace := newNamespace(t)
-	scaler, pod := runScaled(t, namespace, request)
+	scaler, pod := startScaledPod(t, namespace, request)
 	annotate(t, pod, "simulation.upright.example.com/oom-kill", "app/1")
 	recommends := func(target string) {
 		t.Helper()
 		eventually(t, func(c *assert.CollectT) {
-			requireRecommended(c, scaler, "app")
+			requireRecommendations(c, scaler, "app")
 			require.Equal(c, target, memoryOf(scaler.Status.PodTarget))
 		})
 	}
@@ -37,35 +37,35 @@ func TestWhatWasLearnedOutlivesTheManager(t *testing.T) {
 		other, err := env.newManager(t.Context())
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = other.Stop(context.WithoutCancel(t.Context())) })
-		readsUsage(t, leader, namespace, scaler.CreationTimestamp.Time)
+		waitForUsageRead(t, leader, namespace, scaler.CreationTimestamp.Time)
 
 		require.NoError(t, leader.Stop(t.Context()))
 
 		handed := savedHistory(t, scaler)
-		assert.Positive(t, samplesOf(handed))
-		readsUsage(t, other, namespace, handed.LastSample())
+		assert.Positive(t, sampleCount(handed))
+		waitForUsageRead(t, other, namespace, handed.LastSample())
 		require.NoError(t, other.Stop(t.Context()))
 		last := savedHistory(t, scaler)
-		assert.Greater(t, samplesOf(last), samplesOf(handed))
+		assert.Greater(t, sampleCount(last), sampleCount(handed))
 		assert.Equal(t, handed.FirstSample(), last.FirstSample())
 		assert.Greater(t, last.LastSample(), handed.LastSample())
 		assert.Equal(t, memoryOf(oomKilledTarget(t, request)), memoryOf(refresh(t, scaler).Status.PodTarget))
-		assert.Len(t, checkpointOf(t, scaler).Data.OOMKills, 1)
+		assert.Len(t, getCheckpoint(t, scaler).Data.OOMKills, 1)
 	})
 
 	t.Run("a manager that was killed", func(t *testing.T) {
 		// Its Lease would run on for a while, which another test waits for.
 		args := []string{"--checkpoint-interval=1s", "--leader-elect=false"}
 		require.NoError(t, env.startManager(t.Context(), args...))
-		hasReconciledEverything(t)
+		waitForAllReconciled(t)
 		before := savedHistory(t, scaler)
 		env.manager.Kill()
 
 		require.NoError(t, env.startManager(t.Context(), args...))
 
 		recommends(memoryOf(oomKilledTarget(t, request)))
-		hasReconciledEverything(t)
-		assert.Zero(t, oomKillsCounted(t), "the kill, which the pod still shows, counts already")
+		waitForAllReconciled(t)
+		assert.Zero(t, countedOOMKills(t), "the kill, which the pod still waitForUsage, counts already")
 		// What was published stays until something is known, so that it must be asked for anew.
 		edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
 			s.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{MarginPercent: ptr.To[int32](100)}
@@ -76,27 +76,27 @@ func TestWhatWasLearnedOutlivesTheManager(t *testing.T) {
 		recommends(memoryOf(want))
 		eventually(t, func(c *assert.CollectT) {
 			after := savedHistory(c, scaler)
-			require.GreaterOrEqual(c, samplesOf(after), samplesOf(before))
+			require.GreaterOrEqual(c, sampleCount(after), sampleCount(before))
 			require.Equal(c, before.FirstSample(), after.FirstSample())
 		})
-		assert.Len(t, checkpointOf(t, scaler).Data.OOMKills, 1)
+		assert.Len(t, getCheckpoint(t, scaler).Data.OOMKills, 1)
 	})
 
 	t.Run("until the scaler is deleted, whose checkpoint goes with it and nothing else", func(t *testing.T) {
-		checkpoint := checkpointOf(t, scaler)
-		before := workloads(t, namespace)
+		checkpoint := getCheckpoint(t, scaler)
+		before := workloadVersions(t, namespace)
 		require.Len(t, before, 3, "a Deployment, a ReplicaSet and a pod")
 
 		remove(t, scaler)
 
-		gone(t, scaler)
-		gone(t, checkpoint)
-		assert.Equal(t, before, workloads(t, namespace))
+		waitForGone(t, scaler)
+		waitForGone(t, checkpoint)
+		assert.Equal(t, before, workloadVersions(t, namespace))
 	})
 }
 
-// runManagerWith has the manager run with further arguments until the test ends.
-func runManagerWith(t *testing.T, args ...string) {
+// restartManagerWith has the manager run with further arguments until the test ends.
+func restartManagerWith(t *testing.T, args ...string) {
 	t.Helper()
 	require.NoError(t, env.manager.Stop(t.Context()))
 	require.NoError(t, env.startManager(t.Context(), args...))
@@ -107,7 +107,7 @@ func runManagerWith(t *testing.T, args ...string) {
 	})
 }
 
-func checkpointOf(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler) *autoscalingv1beta1.VerticalScalerCheckpoint {
+func getCheckpoint(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler) *autoscalingv1beta1.VerticalScalerCheckpoint {
 	return refresh(t, &autoscalingv1beta1.VerticalScalerCheckpoint{
 		ObjectMeta: metav1.ObjectMeta{Namespace: scaler.Namespace, Name: scaler.Name},
 	})
@@ -115,13 +115,13 @@ func checkpointOf(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler)
 
 // savedHistory returns what a scaler's checkpoint has of its only container.
 func savedHistory(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler) *recommender.History {
-	saved := checkpointOf(t, scaler)
+	saved := getCheckpoint(t, scaler)
 	require.Len(t, saved.Data.Containers, 1)
 	history, err := recommender.Restore(saved.Data.Containers[0].History)
 	require.NoError(t, err)
 	return history
 }
 
-func samplesOf(history *recommender.History) int64 {
+func sampleCount(history *recommender.History) int64 {
 	return history.Recommend(recommender.DefaultPolicy(1)).Samples
 }

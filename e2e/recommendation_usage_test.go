@@ -32,7 +32,7 @@ func TestRecommendationFollowsUsageThatStepsUpAndDown(t *testing.T) {
 	follows := func(used consumption) {
 		t.Helper()
 		eventually(t, func(c *assert.CollectT) {
-			requireRecommended(c, scaler, "app")
+			requireRecommendations(c, scaler, "app")
 			observer.requireTargets(c, scaler)
 			requireTarget(c, scaler, "app", used)
 		})
@@ -40,11 +40,11 @@ func TestRecommendationFollowsUsageThatStepsUpAndDown(t *testing.T) {
 
 	follows(low)
 
-	pod := &podsIn(t, deployment.Namespace)[0]
+	pod := &listPods(t, deployment.Namespace)[0]
 	annotate(t, pod, usageOf("app", high)...)
 	follows(high)
 
-	// Most samples decide on CPU, and those of the many pods that use little soon are most. Of
+	// Most samples decide on CPU, and those of the many pods that use little timeout are most. Of
 	// memory the peak of each day counts: it does not fall within the day.
 	annotate(t, pod, usageOf("app", low)...)
 	edit(t, deployment, func(d *appsv1.Deployment) { d.Spec.Replicas = ptr.To[int32](30) })
@@ -71,12 +71,12 @@ func TestRecommendationsOfAPodsContainersAddUpAndSayWhatCappedThem(t *testing.T)
 	create(t, scaler)
 	create(t, deployment)
 
-	becomesRecommended(t, scaler, "app", "log", "proxy")
+	waitForRecommendations(t, scaler, "app", "log", "proxy")
 
 	requireTarget(t, scaler, "proxy", proxy)
 	requireTarget(t, scaler, "log", log)
 	capped := recommendationFor(t, scaler, "app")
-	uncapped := targetOf(t, app, 3)
+	uncapped := targetFor(t, app, 3)
 	assert.Equal(t, "300Mi", capped.Target.Memory().String())
 	assert.Equal(t, uncapped.Memory().String(), capped.UncappedTarget.Memory().String())
 	assert.Equal(t, map[corev1.ResourceName]autoscalingv1beta1.Cap{"memory": "MaxAllowed"}, capped.CappedBy)
@@ -90,12 +90,12 @@ func TestRecommendationsOfAPodsContainersAddUpAndSayWhatCappedThem(t *testing.T)
 	}
 	assert.Equal(t, sum.Cpu().String(), scaler.Status.PodTarget.Cpu().String())
 	assert.Equal(t, sum.Memory().String(), scaler.Status.PodTarget.Memory().String())
-	seesRecommendation(t, scaler)
+	requireShownByKubectl(t, scaler)
 }
 
-// seesRecommendation requires that a person sees with kubectl what a scaler, as it was read
+// requireShownByKubectl requires that a person sees with kubectl what a scaler, as it was read
 // last, recommends.
-func seesRecommendation(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) {
+func requireShownByKubectl(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) {
 	t.Helper()
 	table := strings.Split(strings.TrimSpace(kubectl(t, scaler.Namespace, "get", "verticalscalers")), "\n")
 	require.Len(t, table, 2)
@@ -122,7 +122,7 @@ func seesRecommendation(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler)
 		require.Contains(c, text, "Capped By: Memory: MaxAllowed Container Name: app")
 		require.Contains(c, text, "Capped By: Memory: PodMinimum Container Name: log")
 		require.Regexp(c, `Container Name: app .* Samples: [0-9]+ Span: [0-9]+s .* Container Name: log`, text)
-	}, soon, 5*time.Second)
+	}, timeout, 5*time.Second)
 }
 
 func TestRecommendationFollowsARolloutThatChangesTheContainers(t *testing.T) {
@@ -132,7 +132,7 @@ func TestRecommendationFollowsARolloutThatChangesTheContainers(t *testing.T) {
 	deployment := newDeployment(newNamespace(t), "web", 1)
 	setContainers(deployment, map[string]consumption{"app": app, "old": old})
 	scaler := createScaled(t, deployment)
-	becomesRecommended(t, scaler, "app", "old")
+	waitForRecommendations(t, scaler, "app", "old")
 	requireTarget(t, scaler, "app", app)
 	requireTarget(t, scaler, "old", old)
 	before := recommendationFor(t, scaler, "app").DeepCopy()
@@ -148,18 +148,18 @@ func TestRecommendationFollowsARolloutThatChangesTheContainers(t *testing.T) {
 		require.Len(c, scaler.Status.Recommendations, 1)
 		require.Equal(c, before.UncappedTarget.Memory().String(), recommendationFor(c, scaler, "app").UncappedTarget.Memory().String())
 	})
-	becomesRecommended(t, scaler, "app", "new", "extra")
+	waitForRecommendations(t, scaler, "app", "new", "extra")
 	after := recommendationFor(t, scaler, "app")
-	assert.Equal(t, memoryOf(targetOf(t, app, 3)), after.Target.Memory().String(), "the peak from before the rollout")
+	assert.Equal(t, memoryOf(targetFor(t, app, 3)), after.Target.Memory().String(), "the peak from before the rollout")
 	assert.Greater(t, after.Samples, before.Samples)
 	requireTarget(t, scaler, "new", less)
 
-	// What was learned of a container is there as soon as the container is back.
+	// What was learned of a container is there as timeout as the container is back.
 	edit(t, deployment, func(d *appsv1.Deployment) {
 		setContainers(d, map[string]consumption{"app": less, "old": less})
 	})
-	becomesRecommended(t, scaler, "app", "old")
-	assert.Equal(t, memoryOf(targetOf(t, old, 2)), recommendationFor(t, scaler, "old").Target.Memory().String())
+	waitForRecommendations(t, scaler, "app", "old")
+	assert.Equal(t, memoryOf(targetFor(t, old, 2)), recommendationFor(t, scaler, "old").Target.Memory().String())
 }
 
 func TestDeploymentThatWasAwayKeepsItsHistory(t *testing.T) {
@@ -168,24 +168,24 @@ func TestDeploymentThatWasAwayKeepsItsHistory(t *testing.T) {
 	deployment := newDeployment(newNamespace(t), "web", 1)
 	setContainers(deployment, map[string]consumption{"app": before})
 	scaler := createScaled(t, deployment)
-	becomesRecommended(t, scaler, "app")
+	waitForRecommendations(t, scaler, "app")
 	requireTarget(t, scaler, "app", before)
 	told := recommendationFor(t, scaler, "app").DeepCopy()
 
 	remove(t, deployment, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	missesTarget(t, scaler)
-	gone(t, deployment)
+	waitForNoTarget(t, scaler)
+	waitForGone(t, deployment)
 
 	assert.Equal(t, told, recommendationFor(t, refresh(t, scaler), "app"), "it is still recommended")
 	deployment = newDeployment(deployment.Namespace, "web", 1)
 	setContainers(deployment, map[string]consumption{"app": after})
 	create(t, deployment)
-	readsUsage(t, env.manager, deployment.Namespace, time.Now())
+	waitForUsageRead(t, env.manager, deployment.Namespace, time.Now())
 	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { // Else nothing that is new would be told.
 		s.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{MarginPercent: ptr.To[int32](115)}
 	})
 	eventually(t, func(c *assert.CollectT) {
-		requireRecommended(c, scaler, "app")
+		requireRecommendations(c, scaler, "app")
 		now := recommendationFor(c, scaler, "app")
 		require.Greater(c, now.Samples, told.Samples)
 		require.Positive(c, now.Span.Duration)
@@ -199,16 +199,16 @@ func TestScalerRecommendsForADeploymentThatUprightOwns(t *testing.T) {
 		namespace := newNamespace(t)
 		scaler := create(t, newScaler(namespace, "scaler", "app"))
 		createReady(t, k.newOwner(namespace, "app", 1))
-		deployment := deploymentOf(t, namespace, "app")
+		deployment := getDeployment(t, namespace, "app")
 		container := deployment.Spec.Template.Spec.Containers[0].Name
 
-		annotate(t, &podsIn(t, namespace)[0], usageOf(container, used)...)
+		annotate(t, &listPods(t, namespace)[0], usageOf(container, used)...)
 
 		eventually(t, func(c *assert.CollectT) {
-			requireRecommended(c, scaler, container)
+			requireRecommendations(c, scaler, container)
 			requireTarget(c, scaler, container, used)
 		})
-		assert.Equal(t, deployment.Generation, deploymentOf(t, namespace, "app").Generation, "nobody changed it")
+		assert.Equal(t, deployment.Generation, getDeployment(t, namespace, "app").Generation, "nobody changed it")
 	})
 }
 
@@ -224,7 +224,7 @@ func TestMetricsShowRecommendationsBesideRequestsAndHowUsageIsRead(t *testing.T)
 	}
 	scaler := createScaled(t, deployment)
 	create(t, newDeployment(namespace, "without-scaler", 1))
-	becomesRecommended(t, scaler, "app")
+	waitForRecommendations(t, scaler, "app")
 
 	eventually(t, func(c *assert.CollectT) {
 		status, body := scrape(c, token)
@@ -245,7 +245,7 @@ func TestMetricsShowRecommendationsBesideRequestsAndHowUsageIsRead(t *testing.T)
 		read, attributed := metric(c, body, "upright_usage_samples_read_total"), metric(c, body, "upright_usage_samples_attributed_total")
 		dropped := metric(c, body, "upright_usage_samples_dropped_total")
 		require.Positive(c, attributed)
-		require.Positive(c, metric(c, body, "upright_usage_samples_dropped_total", `reason="seen"`), "read more often than measured")
+		require.Positive(c, metric(c, body, "upright_usage_samples_dropped_total", `reason="seen"`), "read more pollInterval than measured")
 		require.Positive(c, metric(c, body, "upright_usage_samples_dropped_total", `reason="unattributed"`), "of no scaler")
 		require.GreaterOrEqual(c, read, attributed)
 		require.InDelta(c, read, attributed+dropped, 0, "each sample that was read was used or dropped")

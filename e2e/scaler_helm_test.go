@@ -14,7 +14,7 @@ import (
 
 const chart = "charts/web"
 
-// eachHelm runs a test with each version of Helm, in parallel, in a namespace of its own.
+// eachHelm runs a test with each version of Helm, in parallel, each in its own namespace.
 func eachHelm(t *testing.T, test func(t *testing.T, namespace string, helm func(args ...string) string)) {
 	t.Parallel()
 	for _, version := range []int{4, 3} {
@@ -31,72 +31,73 @@ func eachHelm(t *testing.T, test func(t *testing.T, namespace string, helm func(
 	}
 }
 
-func TestDeletedScalerLeavesAHelmReleaseExactlyAsItWas(t *testing.T) {
+func TestDeletedScalerLeavesHelmReleaseUnchanged(t *testing.T) {
 	eachHelm(t, func(t *testing.T, namespace string, helm func(args ...string) string) {
 		scaler := newRecommender(namespace, "web", "web")
 		helm("install", "web", chart)
 		create(t, scaler)
-		findsTarget(t, scaler)
-		release := deploymentOf(t, namespace, "web")
-		settles(t, release)
-		before := workloads(t, namespace)
+		waitForTarget(t, scaler)
+		release := getDeployment(t, namespace, "web")
+		waitForSettled(t, release)
+		before := workloadVersions(t, namespace)
 		require.Len(t, before, 4, "a Deployment, a ReplicaSet and two pods")
 
 		for _, propagation := range []metav1.DeletionPropagation{
 			metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
 		} {
 			remove(t, scaler, client.PropagationPolicy(propagation))
-			gone(t, scaler)
-			garbageIsCollected(t, namespace, metav1.OwnerReference{
+			waitForGone(t, scaler)
+			waitForGarbageCollection(t, namespace, metav1.OwnerReference{
 				APIVersion: autoscalingv1beta1.GroupVersion.String(), Kind: "VerticalScaler",
 				Name: scaler.Name, UID: scaler.UID,
 			})
 
-			assert.Equal(t, before, workloads(t, namespace), "each with its UID and its resource version")
+			assert.Equal(t, before, workloadVersions(t, namespace), "UIDs and resource versions")
 			scaler = newRecommender(namespace, "web", "web")
 			create(t, scaler)
-			findsTarget(t, scaler)
+			waitForTarget(t, scaler)
 		}
 		remove(t, scaler)
-		gone(t, scaler)
+		waitForGone(t, scaler)
 		helm("upgrade", "web", chart, "--set", "image.tag=upgraded", "--set", "replicas=3")
-		assert.Equal(t, release.UID, refresh(t, release).UID, "upgraded, not replaced")
-		runsPodsOf(t, release, 3)
+		assert.Equal(t, release.UID, refresh(t, release).UID, "the Deployment was upgraded and not replaced")
+		waitForPods(t, release, 3)
 	})
 }
 
-func TestScalerFollowsAHelmReleaseThroughUpgradeUninstallAndReinstall(t *testing.T) {
+func TestScalerFollowsHelmReleaseThroughUpgradeAndReinstall(t *testing.T) {
 	eachHelm(t, func(t *testing.T, namespace string, helm func(args ...string) string) {
 		scaler := create(t, newScaler(namespace, "web", "web"))
-		missesTarget(t, scaler)
+		waitForNoTarget(t, scaler)
 
 		helm("install", "web", chart)
-		findsTarget(t, scaler)
-		settles(t, deploymentOf(t, namespace, "web"))
+		waitForTarget(t, scaler)
+		waitForSettled(t, getDeployment(t, namespace, "web"))
 
 		helm("upgrade", "web", chart, "--set", "image.tag=upgraded", "--set", "resources.requests.cpu=150m")
-		release := deploymentOf(t, namespace, "web")
+		release := getDeployment(t, namespace, "web")
 		container := release.Spec.Template.Spec.Containers[0]
 		assert.Contains(t, container.Image, ":upgraded")
 		assert.Equal(t, "150m", container.Resources.Requests.Cpu().String())
-		settles(t, release)
-		runsPodsOf(t, release, 2)
-		findsTarget(t, scaler)
+		waitForSettled(t, release)
+		waitForPods(t, release, 2)
+		waitForTarget(t, scaler)
 
 		helm("uninstall", "web")
-		missesTarget(t, scaler)
-		becomesEmpty(t, namespace)
+		waitForNoTarget(t, scaler)
+		waitForNoWorkloads(t, namespace)
 
 		helm("install", "web", chart)
-		findsTarget(t, scaler)
-		again := deploymentOf(t, namespace, "web")
-		assert.NotEqual(t, release.UID, again.UID)
-		runsPodsOf(t, again, 2)
+		waitForTarget(t, scaler)
+		reinstalled := getDeployment(t, namespace, "web")
+		assert.NotEqual(t, release.UID, reinstalled.UID)
+		waitForPods(t, reinstalled, 2)
 		kubectl(t, namespace, "wait", "--for=condition=Ready", "verticalscaler/web", "--timeout=2m")
 	})
 }
 
-func findsTarget(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) {
+// waitForTarget waits until a scaler has found its Deployment.
+func waitForTarget(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
 		conditions := refresh(c, scaler).Status.Conditions
@@ -104,7 +105,8 @@ func findsTarget(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) {
 	})
 }
 
-func missesTarget(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) {
+// waitForNoTarget waits until a scaler reports that its Deployment does not exist.
+func waitForNoTarget(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
 		conditions := refresh(c, scaler).Status.Conditions

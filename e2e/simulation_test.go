@@ -20,16 +20,16 @@ import (
 
 func TestSimulatedUsageOfAContainerComesBeforeThatOfItsPod(t *testing.T) {
 	t.Parallel()
-	pod := runPod(t, "kwok.x-k8s.io/usage-cpu", "70m", "kwok.x-k8s.io/usage-memory", "90Mi",
+	pod := startPod(t, "kwok.x-k8s.io/usage-cpu", "70m", "kwok.x-k8s.io/usage-memory", "90Mi",
 		"usage-cpu.kwok.x-k8s.io/"+longName, "300m", "usage-memory.kwok.x-k8s.io/"+longName, "200Mi",
 		"usage-cpu.kwok.x-k8s.io/sidecar", "2", "usage-memory.kwok.x-k8s.io/sidecar", "2Gi")
-	shows(t, pod, map[string]consumption{"app": {70, 90}, longName: {300, 200}, "sidecar": {2000, 2048}})
+	waitForUsage(t, pod, map[string]consumption{"app": {70, 90}, longName: {300, 200}, "sidecar": {2000, 2048}})
 
 	annotate(t, pod, "kwok.x-k8s.io/usage-memory", "100Mi",
 		"usage-cpu.kwok.x-k8s.io/app", "500m", "usage-cpu.kwok.x-k8s.io/"+longName, "40m",
 		"usage-memory.kwok.x-k8s.io/sidecar", "20Mi")
 
-	shows(t, pod, map[string]consumption{"app": {500, 100}, longName: {40, 200}, "sidecar": {2000, 20}})
+	waitForUsage(t, pod, map[string]consumption{"app": {500, 100}, longName: {40, 200}, "sidecar": {2000, 20}})
 }
 
 func TestSimulatedOOMKillShowsOnceForEachValueOfTheAnnotation(t *testing.T) {
@@ -37,20 +37,20 @@ func TestSimulatedOOMKillShowsOnceForEachValueOfTheAnnotation(t *testing.T) {
 	for _, container := range []string{"app", "sidecar"} {
 		t.Run(container, func(t *testing.T) {
 			t.Parallel()
-			pod := runPod(t)
-			before := statuses(pod)
+			pod := startPod(t)
+			before := containerStatuses(pod)
 
 			annotate(t, pod, "simulation.upright.example.com/oom-kill", container+"/1")
 
-			first := restarts(t, pod, container, 1)
+			first := waitForRestart(t, pod, container, 1)
 			requireOOMKilled(t, first.LastTerminationState.Terminated)
 			assert.Equal(t, before[container].State.Running.StartedAt, first.LastTerminationState.Terminated.StartedAt)
 			annotate(t, pod, "simulation.upright.example.com/oom-kill", container+"/2")
-			second := restarts(t, pod, container, 2)
+			second := waitForRestart(t, pod, container, 2)
 			requireOOMKilled(t, second.LastTerminationState.Terminated)
 			assert.Equal(t, first.State.Running.StartedAt, second.LastTerminationState.Terminated.StartedAt)
 			assert.Equal(t, first.ContainerID, second.LastTerminationState.Terminated.ContainerID)
-			after := statuses(pod)
+			after := containerStatuses(pod)
 			delete(before, container)
 			delete(after, container)
 			assert.Equal(t, before, after, "the other containers")
@@ -62,33 +62,33 @@ func TestSimulatedOOMKillShowsOnceForEachValueOfTheAnnotation(t *testing.T) {
 func TestSimulatedOOMKillComesOnceForEachPodOfAnAnnotatedTemplate(t *testing.T) {
 	t.Parallel()
 
-	pod := runPod(t, "simulation.upright.example.com/oom-kill", "app/1")
+	pod := startPod(t, "simulation.upright.example.com/oom-kill", "app/1")
 
-	requireOOMKilled(t, restarts(t, pod, "app", 1).LastTerminationState.Terminated)
+	requireOOMKilled(t, waitForRestart(t, pod, "app", 1).LastTerminationState.Terminated)
 	annotate(t, pod, "some.example.com/other", "annotation")
-	resize(t, pod, "app", corev1.ResourceCPU, "200m")
-	becomesResized(t, pod, "app", corev1.ResourceCPU, "200m")
-	require.Equal(t, int32(1), statuses(pod)["app"].RestartCount)
-	requireOOMKilled(t, statuses(pod)["app"].LastTerminationState.Terminated)
+	requestResize(t, pod, "app", corev1.ResourceCPU, "200m")
+	waitForResized(t, pod, "app", corev1.ResourceCPU, "200m")
+	require.Equal(t, int32(1), containerStatuses(pod)["app"].RestartCount)
+	requireOOMKilled(t, containerStatuses(pod)["app"].LastTerminationState.Terminated)
 }
 
 func TestSimulatedOOMKillLeavesAContainerTerminatedWhileItsRestartIsHeld(t *testing.T) {
 	t.Parallel()
-	pod := runPod(t, "simulation.upright.example.com/hold-restart", "")
+	pod := startPod(t, "simulation.upright.example.com/hold-restart", "")
 
 	annotate(t, pod, "simulation.upright.example.com/oom-kill", "app/1")
 
-	eventually(t, func(c *assert.CollectT) { requireOOMKilled(c, statuses(refresh(c, pod))["app"].State.Terminated) })
-	resize(t, pod, longName, corev1.ResourceCPU, "200m")
-	becomesResized(t, pod, longName, corev1.ResourceCPU, "200m")
-	killed := statuses(pod)["app"]
+	eventually(t, func(c *assert.CollectT) { requireOOMKilled(c, containerStatuses(refresh(c, pod))["app"].State.Terminated) })
+	requestResize(t, pod, longName, corev1.ResourceCPU, "200m")
+	waitForResized(t, pod, longName, corev1.ResourceCPU, "200m")
+	killed := containerStatuses(pod)["app"]
 	requireOOMKilled(t, killed.State.Terminated)
 	assert.False(t, killed.Ready)
 	assert.Zero(t, killed.RestartCount)
 	requirePodCondition(t, pod, corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady")
 	requirePodCondition(t, pod, corev1.ContainersReady, corev1.ConditionFalse, "ContainersNotReady")
 	edit(t, pod, func(p *corev1.Pod) { delete(p.Annotations, "simulation.upright.example.com/hold-restart") })
-	assert.Equal(t, killed.State, restarts(t, pod, "app", 1).LastTerminationState)
+	assert.Equal(t, killed.State, waitForRestart(t, pod, "app", 1).LastTerminationState)
 }
 
 func TestSimulatedResizeRestartsAContainerWhereItsPolicySaysSo(t *testing.T) {
@@ -96,15 +96,15 @@ func TestSimulatedResizeRestartsAContainerWhereItsPolicySaysSo(t *testing.T) {
 	for _, container := range []string{"app", "sidecar"} {
 		t.Run(container, func(t *testing.T) {
 			t.Parallel()
-			pod := runPod(t)
+			pod := startPod(t)
 
-			resize(t, pod, container, corev1.ResourceCPU, "200m")
-			becomesResized(t, pod, container, corev1.ResourceCPU, "200m")
-			require.Zero(t, statuses(pod)[container].RestartCount)
+			requestResize(t, pod, container, corev1.ResourceCPU, "200m")
+			waitForResized(t, pod, container, corev1.ResourceCPU, "200m")
+			require.Zero(t, containerStatuses(pod)[container].RestartCount)
 
-			resize(t, pod, container, corev1.ResourceMemory, "200Mi")
-			restarted := restarts(t, pod, container, 1)
-			becomesResized(t, pod, container, corev1.ResourceMemory, "200Mi")
+			requestResize(t, pod, container, corev1.ResourceMemory, "200Mi")
+			restarted := waitForRestart(t, pod, container, 1)
+			waitForResized(t, pod, container, corev1.ResourceMemory, "200Mi")
 			require.NotNil(t, restarted.LastTerminationState.Terminated)
 			assert.Equal(t, "Completed", restarted.LastTerminationState.Terminated.Reason)
 			assert.Zero(t, restarted.LastTerminationState.Terminated.ExitCode)
@@ -120,28 +120,28 @@ func TestSimulatedResizeIsAnsweredAsTheAnnotationSaysUntilItGoesAway(t *testing.
 	} {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
-			pod := runPod(t, "simulation.upright.example.com/resize", answer)
+			pod := startPod(t, "simulation.upright.example.com/resize", answer)
 			allocated := map[corev1.PodConditionType]string{corev1.PodResizePending: "100m", corev1.PodResizeInProgress: "200m"}
 
 			for range 2 {
-				resize(t, pod, "app", corev1.ResourceCPU, "200m")
+				requestResize(t, pod, "app", corev1.ResourceCPU, "200m")
 				eventually(t, func(c *assert.CollectT) {
 					requirePodCondition(c, refresh(c, pod), condition, corev1.ConditionTrue, answer)
 				})
-				status := statuses(pod)["app"]
+				status := containerStatuses(pod)["app"]
 				assert.Equal(t, "100m", status.Resources.Requests.Cpu().String())
 				assert.Equal(t, allocated[condition], status.AllocatedResources.Cpu().String())
 
-				resize(t, pod, "app", corev1.ResourceCPU, "100m")
-				becomesResized(t, pod, "app", corev1.ResourceCPU, "100m")
+				requestResize(t, pod, "app", corev1.ResourceCPU, "100m")
+				waitForResized(t, pod, "app", corev1.ResourceCPU, "100m")
 			}
 
-			resize(t, pod, "app", corev1.ResourceCPU, "300m")
+			requestResize(t, pod, "app", corev1.ResourceCPU, "300m")
 			eventually(t, func(c *assert.CollectT) {
 				requirePodCondition(c, refresh(c, pod), condition, corev1.ConditionTrue, answer)
 			})
 			edit(t, pod, func(p *corev1.Pod) { delete(p.Annotations, "simulation.upright.example.com/resize") })
-			becomesResized(t, pod, "app", corev1.ResourceCPU, "300m")
+			waitForResized(t, pod, "app", corev1.ResourceCPU, "300m")
 		})
 	}
 }
@@ -155,9 +155,9 @@ type consumption struct {
 	memory float64
 }
 
-// shows waits until the metrics API shows what each container of a pod uses. CPU time is
+// waitForUsage waits until the metrics API waitForUsage what each container of a pod uses. CPU time is
 // divided by the time between two readings, which is not measured exactly.
-func shows(t *testing.T, pod *corev1.Pod, containers map[string]consumption) {
+func waitForUsage(t *testing.T, pod *corev1.Pod, containers map[string]consumption) {
 	t.Helper()
 	metrics, err := versioned.NewForConfig(env.config)
 	require.NoError(t, err)
@@ -173,9 +173,9 @@ func shows(t *testing.T, pod *corev1.Pod, containers map[string]consumption) {
 	})
 }
 
-// runPod runs a Deployment's pod of two containers and a sidecar, with annotations in pairs
+// startPod runs a Deployment's pod of two containers and a sidecar, with annotations in pairs
 // from the pod template, in a namespace of its own.
-func runPod(t *testing.T, annotations ...string) *corev1.Pod {
+func startPod(t *testing.T, annotations ...string) *corev1.Pod {
 	t.Helper()
 	deployment := newDeployment(newNamespace(t), "app", 1)
 	template := &deployment.Spec.Template
@@ -197,8 +197,8 @@ func runPod(t *testing.T, annotations ...string) *corev1.Pod {
 		},
 	}
 	create(t, deployment)
-	runsPodsOf(t, deployment, 1)
-	return &podsIn(t, deployment.Namespace)[0]
+	waitForPods(t, deployment, 1)
+	return &listPods(t, deployment.Namespace)[0]
 }
 
 // annotate sets annotations, in pairs, on a live pod.
@@ -219,8 +219,8 @@ func pairs(annotations []string) map[string]string {
 	return all
 }
 
-// statuses returns the status of each container of a pod.
-func statuses(pod *corev1.Pod) map[string]corev1.ContainerStatus {
+// containerStatuses returns the status of each container of a pod.
+func containerStatuses(pod *corev1.Pod) map[string]corev1.ContainerStatus {
 	all := map[string]corev1.ContainerStatus{}
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		all[status.Name] = status
@@ -228,12 +228,12 @@ func statuses(pod *corev1.Pod) map[string]corev1.ContainerStatus {
 	return all
 }
 
-// restarts waits until a container that was restarted so many times runs.
-func restarts(t *testing.T, pod *corev1.Pod, container string, times int32) corev1.ContainerStatus {
+// waitForRestart waits until a container that was restarted so many times runs.
+func waitForRestart(t *testing.T, pod *corev1.Pod, container string, times int32) corev1.ContainerStatus {
 	t.Helper()
 	var status corev1.ContainerStatus
 	eventually(t, func(c *assert.CollectT) {
-		status = statuses(refresh(c, pod))[container]
+		status = containerStatuses(refresh(c, pod))[container]
 		require.Equal(c, times, status.RestartCount)
 		require.NotNil(c, status.State.Running)
 		require.True(c, status.Ready)
@@ -259,8 +259,8 @@ func requirePodCondition(
 	require.Equal(t, reason, pod.Status.Conditions[i].Reason, "reason of %s", conditionType)
 }
 
-// resize asks for another amount of a resource for a container, in place.
-func resize(t *testing.T, pod *corev1.Pod, container string, name corev1.ResourceName, amount string) {
+// requestResize asks for another amount of a resource for a container, in place.
+func requestResize(t *testing.T, pod *corev1.Pod, container string, name corev1.ResourceName, amount string) {
 	t.Helper()
 	refresh(t, pod)
 	before := pod.DeepCopy()
@@ -274,11 +274,11 @@ func resize(t *testing.T, pod *corev1.Pod, container string, name corev1.Resourc
 	require.NoError(t, env.client.SubResource("resize").Patch(t.Context(), pod, client.StrategicMergeFrom(before)))
 }
 
-// becomesResized waits until a container has what was asked for, and nothing is pending.
-func becomesResized(t *testing.T, pod *corev1.Pod, container string, name corev1.ResourceName, amount string) {
+// waitForResized waits until a container has what was asked for, and nothing is pending.
+func waitForResized(t *testing.T, pod *corev1.Pod, container string, name corev1.ResourceName, amount string) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
-		status := statuses(refresh(c, pod))[container]
+		status := containerStatuses(refresh(c, pod))[container]
 		require.NotNil(c, status.Resources)
 		for _, list := range []corev1.ResourceList{status.Resources.Requests, status.AllocatedResources} {
 			shown := list[name]

@@ -18,15 +18,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What is waited for happens soon, on a machine that has other work too; it is looked for
-// often. The garbage collector takes up to half a minute to hear of a kind that is new.
+// The timeout is generous: the machine has other work, and the garbage collector takes up to half
+// a minute to find a new kind.
 const (
-	soon  = 2 * time.Minute
-	often = 50 * time.Millisecond
+	timeout      = 2 * time.Minute
+	pollInterval = 50 * time.Millisecond
 )
 
 // newNamespace creates a namespace for one test, with labels in pairs, and returns its name.
-// Pods can be created in it.
+// It returns when pods can be created in the namespace.
 func newNamespace(t *testing.T, labels ...string) string {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-", Labels: map[string]string{}}}
@@ -39,20 +39,20 @@ func newNamespace(t *testing.T, labels ...string) string {
 	return namespace.Name
 }
 
-// eventually waits until a condition holds.
+// eventually waits until a condition is true.
 func eventually(t *testing.T, condition func(*assert.CollectT)) {
 	t.Helper()
-	require.EventuallyWithT(t, condition, soon, often)
+	require.EventuallyWithT(t, condition, timeout, pollInterval)
 }
 
-// create creates an object and returns it as it then is.
+// create creates an object and returns it as the API server stored it.
 func create[T client.Object](t *testing.T, obj T) T {
 	t.Helper()
 	require.NoError(t, env.client.Create(t.Context(), obj))
 	return obj
 }
 
-// refresh reads an object anew.
+// refresh reads an object again.
 func refresh[T client.Object](t require.TestingT, obj T) T {
 	if h, ok := t.(interface{ Helper() }); ok {
 		h.Helper()
@@ -61,32 +61,32 @@ func refresh[T client.Object](t require.TestingT, obj T) T {
 	return obj
 }
 
-// edit patches what with changes in an object.
-func edit[T client.Object](t *testing.T, obj T, with func(T)) {
+// edit reads an object, changes it, and patches the difference.
+func edit[T client.Object](t *testing.T, obj T, change func(T)) {
 	t.Helper()
 	refresh(t, obj)
 	before, ok := obj.DeepCopyObject().(client.Object)
 	require.True(t, ok)
-	with(obj)
+	change(obj)
 	require.NoError(t, env.client.Patch(t.Context(), obj, client.MergeFrom(before)))
 }
 
-// remove deletes an object, and does not wait until it is gone.
+// remove deletes an object and does not wait until it is gone.
 func remove(t *testing.T, obj client.Object, options ...client.DeleteOption) {
 	t.Helper()
 	require.NoError(t, env.client.Delete(t.Context(), obj, options...))
 }
 
-// gone waits until an object does not exist any more.
-func gone(t *testing.T, obj client.Object) {
+// waitForGone waits until an object no longer exists.
+func waitForGone(t *testing.T, obj client.Object) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
 		err := env.client.Get(context.Background(), client.ObjectKeyFromObject(obj), obj)
-		require.True(c, apierrors.IsNotFound(err), "still there: %v", err)
+		require.True(c, apierrors.IsNotFound(err), "the object still exists: %v", err)
 	})
 }
 
-// kubectl runs kubectl in a namespace, as a user would, and returns what it printed.
+// kubectl runs kubectl in a namespace as the cluster administrator and returns its output.
 func kubectl(t *testing.T, namespace string, args ...string) string {
 	t.Helper()
 	out, err := env.Kubectl(t.Context(), append(args, "--namespace", namespace)...)
@@ -94,24 +94,23 @@ func kubectl(t *testing.T, namespace string, args ...string) string {
 	return out
 }
 
-// deploymentOf returns the Deployment of a name.
-func deploymentOf(t require.TestingT, namespace, name string) *appsv1.Deployment {
+func getDeployment(t require.TestingT, namespace, name string) *appsv1.Deployment {
 	return refresh(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
 }
 
-// podsIn returns the pods of a namespace, all of them or those that options select.
-func podsIn(t require.TestingT, namespace string, options ...client.ListOption) []corev1.Pod {
+// listPods returns the pods of a namespace that the options select, by default all.
+func listPods(t require.TestingT, namespace string, options ...client.ListOption) []corev1.Pod {
 	var pods corev1.PodList
 	options = append(options, client.InNamespace(namespace))
 	require.NoError(t, env.client.List(context.Background(), &pods, options...))
 	return pods.Items
 }
 
-// ownedPods returns the pods of a Deployment: those of ReplicaSets that it controls.
+// ownedPods returns the pods of all ReplicaSets that a Deployment controls.
 func ownedPods(t require.TestingT, deployment *appsv1.Deployment) []corev1.Pod {
 	var sets appsv1.ReplicaSetList
 	require.NoError(t, env.client.List(context.Background(), &sets, client.InNamespace(deployment.Namespace)))
-	return slices.DeleteFunc(podsIn(t, deployment.Namespace), func(pod corev1.Pod) bool {
+	return slices.DeleteFunc(listPods(t, deployment.Namespace), func(pod corev1.Pod) bool {
 		return !slices.ContainsFunc(sets.Items, func(set appsv1.ReplicaSet) bool {
 			return metav1.IsControlledBy(&set, deployment) && metav1.IsControlledBy(&pod, &set)
 		})
@@ -130,9 +129,9 @@ func names[T any, P interface {
 	return all
 }
 
-// workloads returns, for each Deployment, ReplicaSet and pod of a namespace, what identifies
-// it and its version.
-func workloads(t require.TestingT, namespace string) map[string]string {
+// workloadVersions returns the UID and the resource version of each Deployment, ReplicaSet and pod
+// of a namespace.
+func workloadVersions(t require.TestingT, namespace string) map[string]string {
 	found := map[string]string{}
 	for kind, list := range map[string]client.ObjectList{
 		"Deployment": &appsv1.DeploymentList{}, "ReplicaSet": &appsv1.ReplicaSetList{}, "Pod": &corev1.PodList{},
@@ -149,8 +148,45 @@ func workloads(t require.TestingT, namespace string) map[string]string {
 	return found
 }
 
-// eventsOf returns the reasons of the events that an object has, each as often as it was recorded.
-func eventsOf(t require.TestingT, obj client.Object) []string {
+// waitForNoWorkloads waits until a namespace has no Deployment, ReplicaSet or pod.
+func waitForNoWorkloads(t *testing.T, namespace string) {
+	t.Helper()
+	eventually(t, func(c *assert.CollectT) { require.Empty(c, workloadVersions(c, namespace)) })
+}
+
+// waitForSettled waits until a Deployment is rolled out and its controller has nothing left to write.
+func waitForSettled(t *testing.T, deployment *appsv1.Deployment) {
+	t.Helper()
+	eventually(t, func(c *assert.CollectT) {
+		status := refresh(c, deployment).Status
+		require.Equal(c, deployment.Generation, status.ObservedGeneration)
+		require.Equal(c, *deployment.Spec.Replicas, status.UpdatedReplicas)
+		require.Equal(c, *deployment.Spec.Replicas, status.AvailableReplicas)
+		require.Equal(c, *deployment.Spec.Replicas, status.Replicas)
+		for _, condition := range status.Conditions {
+			if condition.Type == appsv1.DeploymentProgressing {
+				require.Equal(c, "NewReplicaSetAvailable", condition.Reason)
+			}
+		}
+	})
+}
+
+// waitForPods waits until a namespace has only the pods of one Deployment, and these run its image.
+func waitForPods(t *testing.T, deployment *appsv1.Deployment, count int) {
+	t.Helper()
+	eventually(t, func(c *assert.CollectT) {
+		pods := ownedPods(c, deployment)
+		require.Len(c, pods, count)
+		require.Len(c, listPods(c, deployment.Namespace), count, "all pods of the namespace")
+		for i := range pods {
+			require.Equal(c, corev1.PodRunning, pods[i].Status.Phase)
+			require.Equal(c, deployment.Spec.Template.Spec.Containers[0].Image, pods[i].Spec.Containers[0].Image)
+		}
+	})
+}
+
+// eventReasons returns the reason of each event of an object, repeated as often as it was recorded.
+func eventReasons(t require.TestingT, obj client.Object) []string {
 	var events eventsv1.EventList
 	require.NoError(t, env.client.List(context.Background(), &events, client.InNamespace(obj.GetNamespace())))
 	reasons := []string{}
@@ -167,6 +203,21 @@ func eventsOf(t require.TestingT, obj client.Object) []string {
 	}
 	slices.Sort(reasons)
 	return reasons
+}
+
+// requireWarningEvent requires that an object has a Warning event with this reason and note.
+func requireWarningEvent(t require.TestingT, regarding client.Object, reason, note string) {
+	var events eventsv1.EventList
+	require.NoError(t, env.client.List(context.Background(), &events, client.InNamespace(regarding.GetNamespace())))
+	for i := range events.Items {
+		event := &events.Items[i]
+		if event.Regarding.UID == regarding.GetUID() && event.Reason == reason {
+			require.Equal(t, "Warning", event.Type)
+			require.Equal(t, note, event.Note)
+			return
+		}
+	}
+	require.Fail(t, "no event", "reason %s", reason)
 }
 
 // requireCondition requires a condition's status and reason.
@@ -188,20 +239,20 @@ func startWatch(t *testing.T, list client.ObjectList, namespace string) watch.In
 	return w
 }
 
-// await waits for an event and returns when it came.
-func await(t *testing.T, w watch.Interface, is func(watch.Event) bool) time.Time {
+// waitForWatchEvent reads events from a watch up to the first that matches.
+func waitForWatchEvent(t *testing.T, w watch.Interface, matches func(watch.Event) bool) {
 	t.Helper()
-	late := time.After(soon)
+	deadline := time.After(timeout)
 	for {
 		select {
 		case event, open := <-w.ResultChan():
-			require.True(t, open, "the watch has ended")
-			require.NotEqual(t, watch.Error, event.Type, "the watch has failed: %v", event.Object)
-			if is(event) {
-				return time.Now()
+			require.True(t, open, "the watch ended")
+			require.NotEqual(t, watch.Error, event.Type, "the watch failed: %v", event.Object)
+			if matches(event) {
+				return
 			}
-		case <-late:
-			require.FailNow(t, "The event did not come")
+		case <-deadline:
+			require.FailNow(t, "no matching event")
 		}
 	}
 }

@@ -1,3 +1,3 @@
-// Package indexers holds the field indexes of the manager's cache, one file an index: the
-// field's name, the function that extracts its values and the one that registers it.
+// Package indexers holds the field indexes of the manager's cache. Each file has one index: the
+// name of its field and the function that extracts its values. AddAll registers all indexes.
 package indexers

@@ -3,6 +3,8 @@ package indexers
 import (
 	"context"
 	"errors"
+	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -14,90 +16,88 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 )
 
-// registration is what an Add function asks of a field indexer.
+// registration is a call of a field indexer.
 type registration struct {
 	obj     client.Object
 	field   string
 	extract client.IndexerFunc
 }
 
-// fakeIndexer records registrations and answers each with err.
+// fakeIndexer records registrations. It returns err for the index of failing, and for no other.
 type fakeIndexer struct {
 	registrations []registration
+	failing       client.Object
 	err           error
 }
 
 func (f *fakeIndexer) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
 	f.registrations = append(f.registrations, registration{obj, field, extract})
-	return f.err
+	if reflect.TypeOf(obj) == reflect.TypeOf(f.failing) {
+		return f.err
+	}
+	return nil
 }
 
-// indexes are all indexes; a field is the literal that lookups have to name.
+// indexes are all indexes. A field is the literal that lookups name.
 var indexes = map[string]struct {
-	add      func(context.Context, client.FieldIndexer) error
 	constant string
 	field    string
 	kind     client.Object
 }{
-	"BusyboxName": {
-		AddBusyboxName, BusyboxName, "metadata.name", &examplev1alpha1.Busybox{},
-	},
-	"MemcachedName": {
-		AddMemcachedName, MemcachedName, "metadata.name", &cachev1alpha1.Memcached{},
-	},
-	"FooDeploymentName": {
-		AddFooDeploymentName, FooDeploymentName, "spec.deploymentName", &examplev1alpha1.Foo{},
-	},
-	"VerticalScalerDeploymentName": {
-		AddVerticalScalerDeploymentName, VerticalScalerDeploymentName, "spec.deploymentName", &autoscalingv1beta1.VerticalScaler{},
-	},
-	"DeploymentController": {
-		AddDeploymentController, DeploymentController, "metadata.ownerReferences.controller", &appsv1.Deployment{},
-	},
+	"FooDeploymentName":            {FooDeploymentName, "spec.deploymentName", &examplev1alpha1.Foo{}},
+	"VerticalScalerDeploymentName": {VerticalScalerDeploymentName, "spec.deploymentName", &autoscalingv1beta1.VerticalScaler{}},
+	"DeploymentController":         {DeploymentController, "metadata.ownerReferences.controller", &appsv1.Deployment{}},
 	"HorizontalPodAutoscalerDeploymentName": {
-		AddHorizontalPodAutoscalerDeploymentName, HorizontalPodAutoscalerDeploymentName,
-		"spec.scaleTargetRef.deployment", &autoscalingv2.HorizontalPodAutoscaler{},
+		HorizontalPodAutoscalerDeploymentName, "spec.scaleTargetRef.deployment", &autoscalingv2.HorizontalPodAutoscaler{},
 	},
-	"PodDeployment": {
-		AddPodDeployment, PodDeployment, "metadata.ownerReferences.deployment", &corev1.Pod{},
-	},
+	"PodDeployment": {PodDeployment, "metadata.ownerReferences.deployment", &corev1.Pod{}},
 }
 
-func TestAnIndexIsRegisteredForItsKindUnderItsField(t *testing.T) {
+// registered returns what AddAll registers for the kind of an index.
+func registered(t *testing.T, index string) registration {
+	t.Helper()
+	indexer := &fakeIndexer{}
+	require.NoError(t, AddAll(t.Context(), indexer))
+	i := slices.IndexFunc(indexer.registrations, func(r registration) bool {
+		return reflect.TypeOf(r.obj) == reflect.TypeOf(indexes[index].kind)
+	})
+	require.NotEqual(t, -1, i, "no index for %T", indexes[index].kind)
+	return indexer.registrations[i]
+}
+
+func TestAddAllRegistersEachIndexOnceForItsKindAndField(t *testing.T) {
 	t.Parallel()
+	indexer := &fakeIndexer{}
+	require.NoError(t, AddAll(t.Context(), indexer))
+	assert.Len(t, indexer.registrations, len(indexes))
 	for name, index := range indexes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			indexer := &fakeIndexer{}
-			require.NoError(t, index.add(t.Context(), indexer))
-			require.Len(t, indexer.registrations, 1)
-			got := indexer.registrations[0]
+			got := registered(t, name)
 			assert.Equal(t, index.field, got.field)
 			assert.Equal(t, index.field, index.constant)
-			assert.IsType(t, index.kind, got.obj)
 			assert.NotNil(t, got.extract)
 		})
 	}
 }
 
-func TestAFailedRegistrationNamesTheIndexAndWrapsTheError(t *testing.T) {
+func TestAddAllNamesTheFailedIndexAndWrapsTheError(t *testing.T) {
 	t.Parallel()
 	conflict := errors.New("indexer conflict")
 	for name, index := range indexes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := index.add(t.Context(), &fakeIndexer{err: conflict})
+			err := AddAll(t.Context(), &fakeIndexer{failing: index.kind, err: conflict})
 			require.ErrorIs(t, err, conflict)
 			assert.ErrorContains(t, err, "by "+index.field+": ")
 		})
 	}
 }
 
-func TestAnIndexExtracts(t *testing.T) {
+func TestIndexExtractsValues(t *testing.T) {
 	t.Parallel()
 	named := metav1.ObjectMeta{Namespace: "one", Name: "a"}
 	owned := func(references ...metav1.OwnerReference) client.Object {
@@ -114,36 +114,32 @@ func TestAnIndexExtracts(t *testing.T) {
 		obj    client.Object
 		values []string
 	}{
-		"a Busybox's own name":             {"BusyboxName", &examplev1alpha1.Busybox{ObjectMeta: named}, []string{"a"}},
-		"a Memcached's own name":           {"MemcachedName", &cachev1alpha1.Memcached{ObjectMeta: named}, []string{"a"}},
-		"a Foo's Deployment":               {"FooDeploymentName", &examplev1alpha1.Foo{ObjectMeta: named, Spec: examplev1alpha1.FooSpec{DeploymentName: "web"}}, []string{"web"}},
-		"nothing of a Foo without one":     {"FooDeploymentName", &examplev1alpha1.Foo{ObjectMeta: named}, nil},
-		"nothing of another kind than Foo": {"FooDeploymentName", &corev1.Pod{ObjectMeta: named}, nil},
-		"a scaler's Deployment":            {"VerticalScalerDeploymentName", &autoscalingv1beta1.VerticalScaler{ObjectMeta: named, Spec: autoscalingv1beta1.VerticalScalerSpec{DeploymentName: "web"}}, []string{"web"}},
-		"nothing of a scaler without one":  {"VerticalScalerDeploymentName", &autoscalingv1beta1.VerticalScaler{ObjectMeta: named}, nil},
-		"nothing of what is no scaler":     {"VerticalScalerDeploymentName", &corev1.Pod{ObjectMeta: named}, nil},
-		"the UID of a Deployment's controller among its owners": {"DeploymentController", owned(
+		"Foo":                              {"FooDeploymentName", &examplev1alpha1.Foo{ObjectMeta: named, Spec: examplev1alpha1.FooSpec{DeploymentName: "web"}}, []string{"web"}},
+		"Foo without a Deployment":         {"FooDeploymentName", &examplev1alpha1.Foo{ObjectMeta: named}, nil},
+		"another kind than Foo":            {"FooDeploymentName", &corev1.Pod{ObjectMeta: named}, nil},
+		"scaler":                           {"VerticalScalerDeploymentName", &autoscalingv1beta1.VerticalScaler{ObjectMeta: named, Spec: autoscalingv1beta1.VerticalScalerSpec{DeploymentName: "web"}}, []string{"web"}},
+		"scaler without a Deployment":      {"VerticalScalerDeploymentName", &autoscalingv1beta1.VerticalScaler{ObjectMeta: named}, nil},
+		"another kind than VerticalScaler": {"VerticalScalerDeploymentName", &corev1.Pod{ObjectMeta: named}, nil},
+		"Deployment with a controller and another owner": {"DeploymentController", owned(
 			metav1.OwnerReference{Name: "owner", UID: "1"},
 			metav1.OwnerReference{Name: "controller", UID: "2", Controller: new(true)},
 		), []string{"2"}},
-		"nothing of a Deployment with mere owners": {"DeploymentController", owned(
+		"Deployment with owners but no controller": {"DeploymentController", owned(
 			metav1.OwnerReference{Name: "owner", UID: "1"},
 			metav1.OwnerReference{Name: "other", UID: "2", Controller: new(false)},
 		), nil},
-		"nothing of a Deployment without owners":         {"DeploymentController", owned(), nil},
-		"the Deployment that is scaled horizontally":     {hpas, scaling("apps/v1", "Deployment"), []string{"web"}},
-		"it in another version":                          {hpas, scaling("apps/v1beta2", "Deployment"), []string{"web"}},
-		"nothing of a StatefulSet's autoscaler":          {hpas, scaling("apps/v1", "StatefulSet"), nil},
-		"nothing of another group's Deployment":          {hpas, scaling("example.com/v1", "Deployment"), nil},
-		"nothing of a Deployment of no group":            {hpas, scaling("", "Deployment"), nil},
-		"nothing of a Deployment in a version of no API": {hpas, scaling("a/b/c", "Deployment"), nil},
-		"nothing of what is no autoscaler":               {hpas, &corev1.Pod{ObjectMeta: named}, nil},
+		"Deployment without owners":                              {"DeploymentController", owned(), nil},
+		"autoscaler of a Deployment":                             {hpas, scaling("apps/v1", "Deployment"), []string{"web"}},
+		"autoscaler of a Deployment in another version":          {hpas, scaling("apps/v1beta2", "Deployment"), []string{"web"}},
+		"autoscaler of a StatefulSet":                            {hpas, scaling("apps/v1", "StatefulSet"), nil},
+		"autoscaler of a Deployment in another group":            {hpas, scaling("example.com/v1", "Deployment"), nil},
+		"autoscaler of a Deployment without a group":             {hpas, scaling("", "Deployment"), nil},
+		"autoscaler of a Deployment with an invalid API version": {hpas, scaling("a/b/c", "Deployment"), nil},
+		"another kind than HorizontalPodAutoscaler":              {hpas, &corev1.Pod{ObjectMeta: named}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			indexer := &fakeIndexer{}
-			require.NoError(t, indexes[test.index].add(t.Context(), indexer))
-			assert.Equal(t, test.values, indexer.registrations[0].extract(test.obj))
+			assert.Equal(t, test.values, registered(t, test.index).extract(test.obj))
 		})
 	}
 }

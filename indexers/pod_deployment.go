@@ -1,26 +1,15 @@
 package indexers
 
 import (
-	"context"
-	"fmt"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// PodDeployment is the index that finds pods by the name of the Deployment that they belong to.
+// PodDeployment indexes pods by the name of their Deployment.
 const PodDeployment = "metadata.ownerReferences.deployment"
-
-// AddPodDeployment registers the index.
-func AddPodDeployment(ctx context.Context, indexer client.FieldIndexer) error {
-	if err := indexer.IndexField(ctx, &corev1.Pod{}, PodDeployment, podDeployment); err != nil {
-		return fmt.Errorf("index pods by %s: %w", PodDeployment, err)
-	}
-	return nil
-}
 
 func podDeployment(obj client.Object) []string {
 	if name := DeploymentOfPod(obj); name != "" {
@@ -29,9 +18,9 @@ func podDeployment(obj client.Object) []string {
 	return nil
 }
 
-// DeploymentOfPod returns the name of the Deployment that a pod belongs to, or nothing where
-// it belongs to none. It takes no look at the ReplicaSet: that of a Deployment is called
-// <deployment>-<hash>, and the hash is a label of its pods, which other pods do not have.
+// DeploymentOfPod returns the name of a pod's Deployment. It returns "" if the pod belongs to no
+// Deployment. It does not read the ReplicaSet, because a Deployment's ReplicaSet is named
+// <deployment>-<hash>. The hash is a label of the pod. Pods of other controllers lack this label.
 func DeploymentOfPod(pod client.Object) string {
 	hash := pod.GetLabels()[appsv1.DefaultDeploymentUniqueLabelKey]
 	controller := metav1.GetControllerOfNoCopy(pod)
@@ -39,8 +28,8 @@ func DeploymentOfPod(pod client.Object) string {
 		controller.APIVersion != appsv1.SchemeGroupVersion.String() || controller.Kind != "ReplicaSet" {
 		return ""
 	}
-	deployment, isOf := strings.CutSuffix(controller.Name, "-"+hash)
-	if !isOf {
+	deployment, hasHash := strings.CutSuffix(controller.Name, "-"+hash)
+	if !hasHash {
 		return ""
 	}
 	return deployment

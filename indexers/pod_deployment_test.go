@@ -5,12 +5,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestAPodIsIndexedByTheDeploymentThatItBelongsTo(t *testing.T) {
+func TestPodIsIndexedByItsDeployment(t *testing.T) {
 	t.Parallel()
 	const hash = "5d89bdfd"
 	long := strings.Repeat("a", 240)
@@ -18,31 +17,31 @@ func TestAPodIsIndexedByTheDeploymentThatItBelongsTo(t *testing.T) {
 		return metav1.OwnerReference{APIVersion: "apps/v1", Kind: kind, Name: name, Controller: new(true)}
 	}
 	replicaSet := apps("ReplicaSet", "web-"+hash)
-	other, mere := replicaSet, replicaSet
-	other.APIVersion = "example.com/v1"
-	mere.Controller = nil
+	otherGroup, noController := replicaSet, replicaSet
+	otherGroup.APIVersion = "example.com/v1"
+	noController.Controller = nil
 	for name, test := range map[string]struct {
 		hash   string
 		owners []metav1.OwnerReference
 		want   []string
 	}{
-		"of a Deployment":                          {hash, []metav1.OwnerReference{replicaSet}, []string{"web"}},
-		"of one whose name begins like another's":  {hash, []metav1.OwnerReference{apps("ReplicaSet", "web-api-"+hash)}, []string{"web-api"}},
-		"of one whose name ends like a hash":       {hash, []metav1.OwnerReference{apps("ReplicaSet", "web-"+hash+"-"+hash)}, []string{"web-" + hash}},
-		"of one with a dot":                        {hash, []metav1.OwnerReference{apps("ReplicaSet", "web.blue-"+hash)}, []string{"web.blue"}},
-		"of one with a long name":                  {hash, []metav1.OwnerReference{apps("ReplicaSet", long+"-"+hash)}, []string{long}},
-		"with another owner besides":               {hash, []metav1.OwnerReference{{Kind: "Job", Name: "job-" + hash}, replicaSet}, []string{"web"}},
-		"of a ReplicaSet without Deployment":       {"", []metav1.OwnerReference{apps("ReplicaSet", "web")}, nil},
-		"of a ReplicaSet that is named like one's": {"", []metav1.OwnerReference{replicaSet}, nil},
-		"of a ReplicaSet of an empty hash":         {"", []metav1.OwnerReference{apps("ReplicaSet", "web-")}, nil},
-		"of a ReplicaSet of another hash":          {"6c7b8d9f", []metav1.OwnerReference{replicaSet}, nil},
-		"whose hash is the end of another one":     {"bdfd", []metav1.OwnerReference{replicaSet}, nil},
-		"of a ReplicaSet that is a hash alone":     {hash, []metav1.OwnerReference{apps("ReplicaSet", "-"+hash)}, nil},
-		"of a StatefulSet":                         {hash, []metav1.OwnerReference{apps("StatefulSet", "web-"+hash)}, nil},
-		"of a Job":                                 {"", []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "web", Controller: new(true)}}, nil},
-		"of another group's ReplicaSet":            {hash, []metav1.OwnerReference{other}, nil},
-		"with a ReplicaSet for a mere owner":       {hash, []metav1.OwnerReference{mere}, nil},
-		"without owner":                            {hash, nil, nil},
+		"Deployment": {hash, []metav1.OwnerReference{replicaSet}, []string{"web"}},
+		"Deployment whose name starts with another Deployment's name": {hash, []metav1.OwnerReference{apps("ReplicaSet", "web-api-"+hash)}, []string{"web-api"}},
+		"Deployment whose name ends with the hash":                    {hash, []metav1.OwnerReference{apps("ReplicaSet", "web-"+hash+"-"+hash)}, []string{"web-" + hash}},
+		"Deployment with a dot in its name":                           {hash, []metav1.OwnerReference{apps("ReplicaSet", "web.blue-"+hash)}, []string{"web.blue"}},
+		"Deployment with a long name":                                 {hash, []metav1.OwnerReference{apps("ReplicaSet", long+"-"+hash)}, []string{long}},
+		"Deployment and another owner":                                {hash, []metav1.OwnerReference{{Kind: "Job", Name: "job-" + hash}, replicaSet}, []string{"web"}},
+		"ReplicaSet without a Deployment":                             {"", []metav1.OwnerReference{apps("ReplicaSet", "web")}, nil},
+		"ReplicaSet named like a Deployment's, pod without a hash":    {"", []metav1.OwnerReference{replicaSet}, nil},
+		"ReplicaSet named with an empty hash":                         {"", []metav1.OwnerReference{apps("ReplicaSet", "web-")}, nil},
+		"ReplicaSet of another hash":                                  {"6c7b8d9f", []metav1.OwnerReference{replicaSet}, nil},
+		"hash that is the end of the ReplicaSet's hash":               {"bdfd", []metav1.OwnerReference{replicaSet}, nil},
+		"ReplicaSet named with the hash alone":                        {hash, []metav1.OwnerReference{apps("ReplicaSet", "-"+hash)}, nil},
+		"StatefulSet":                                                 {hash, []metav1.OwnerReference{apps("StatefulSet", "web-"+hash)}, nil},
+		"Job":                                                         {"", []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "web", Controller: new(true)}}, nil},
+		"ReplicaSet of another group":                                 {hash, []metav1.OwnerReference{otherGroup}, nil},
+		"ReplicaSet that is an owner but not the controller":          {hash, []metav1.OwnerReference{noController}, nil},
+		"no owner": {hash, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -50,9 +49,7 @@ func TestAPodIsIndexedByTheDeploymentThatItBelongsTo(t *testing.T) {
 			if test.hash != "" {
 				pod.Labels = map[string]string{"pod-template-hash": test.hash}
 			}
-			indexer := &fakeIndexer{}
-			require.NoError(t, AddPodDeployment(t.Context(), indexer))
-			assert.Equal(t, test.want, indexer.registrations[0].extract(pod))
+			assert.Equal(t, test.want, registered(t, "PodDeployment").extract(pod))
 			assert.Equal(t, strings.Join(test.want, ""), DeploymentOfPod(pod))
 		})
 	}

@@ -1,5 +1,3 @@
-// Package mappers turns an event's object into the requests that it means, one file a
-// watched kind. Lookups read the cache's field indexes and nothing else.
 package mappers
 
 import (
@@ -11,13 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// A failed lookup is tried again after retryBase, then after twice as long each time, up to retryCap.
+// A failed lookup is retried after retryBase. The delay doubles with each failure up to retryCap.
 const (
 	retryBase = 5 * time.Millisecond
 	retryCap  = 30 * time.Second
@@ -26,100 +25,113 @@ const (
 // Queue is the work queue of a controller.
 type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// NewFailures returns the counter of failed lookups, by mapper, registered with registerer.
-func NewFailures(registerer prometheus.Registerer) (*prometheus.CounterVec, error) {
-	failures := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "upright_map_failures_total",
-		Help: "Lookups of a watched object's references that failed and were tried again, by mapper.",
-	}, []string{"mapper"})
-	return failures, registerer.Register(failures)
-}
+// lowPriority is the priority of events that report no change: those of a watch's initial list
+// and those of a resync. Other events have the default priority, nil.
+var lowPriority = new(handler.LowPriority)
 
-// mapping enqueues what lookup finds for the Deployment that an event is about. Unlike a
-// plain map function it may fail and loses nothing by it: the lookup is tried again, apart
-// from the event stream and from other Deployments' lookups, until it succeeds.
+// mapping is an event handler that looks up the key of an event's object and enqueues the result.
+// A plain map function loses the event if its lookup fails. A mapping retries the lookup until it
+// succeeds. Retries do not block other events or the lookups of other keys.
+//
+// It sets priorities as handler.Funcs does, but without the cost of reflection for each event.
 type mapping struct {
-	name         string
-	deploymentOf func(client.Object) types.NamespacedName
-	lookup       func(context.Context, types.NamespacedName) ([]reconcile.Request, error)
-	failures     prometheus.Counter
+	name     string
+	keyOf    func(client.Object) types.NamespacedName
+	find     lookup
+	failures prometheus.Counter
 
 	backoff workqueue.TypedRateLimiter[types.NamespacedName]
-	waiting sync.Map // The Deployments whose lookup is to be tried again.
+	waiting sync.Map // The keys whose lookup waits for a retry.
 }
 
-// newHandler returns an event handler that enqueues the objects which reference the
-// Deployment that deploymentOf says an event is about. Failures are counted under name.
-func newHandler(
-	name string,
-	failures *prometheus.CounterVec,
-	deploymentOf func(client.Object) types.NamespacedName,
-	found references,
+// newHandler returns an event handler that enqueues the result of find for the key of an event's
+// object. Failed lookups count under name.
+func (m *Mappers) newHandler(
+	name string, keyOf func(client.Object) types.NamespacedName, find lookup,
 ) handler.EventHandler {
-	m := &mapping{
-		name:         name,
-		deploymentOf: deploymentOf,
-		lookup:       found.requests,
-		failures:     failures.WithLabelValues(name),
-		backoff:      workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryBase, retryCap),
-	}
-	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q Queue) {
-			m.enqueue(ctx, m.deploymentOf(e.Object), q)
-		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q Queue) {
-			before, after := m.deploymentOf(e.ObjectOld), m.deploymentOf(e.ObjectNew)
-			m.enqueue(ctx, after, q)
-			if before != after {
-				m.enqueue(ctx, before, q)
-			}
-		},
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q Queue) {
-			m.enqueue(ctx, m.deploymentOf(e.Object), q)
-		},
-		GenericFunc: func(ctx context.Context, e event.GenericEvent, q Queue) {
-			m.enqueue(ctx, m.deploymentOf(e.Object), q)
-		},
+	return &mapping{
+		name:     name,
+		keyOf:    keyOf,
+		find:     find,
+		failures: m.failures.WithLabelValues(name),
+		backoff:  workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](retryBase, retryCap),
 	}
 }
 
-// enqueue adds what the Deployment's lookup finds, now or, where it fails, later. An event
-// that is about no Deployment has nothing to look up.
-func (m *mapping) enqueue(ctx context.Context, deployment types.NamespacedName, q Queue) {
-	if deployment.Name != "" && !m.tryEnqueue(ctx, deployment, q) {
-		// The context of an event ends when it has been handled.
-		m.retryLater(context.WithoutCancel(ctx), deployment, q)
+// Create implements handler.EventHandler.
+func (m *mapping) Create(ctx context.Context, e event.CreateEvent, q Queue) {
+	var priority *int
+	if e.IsInInitialList {
+		priority = lowPriority
+	}
+	m.enqueue(ctx, m.keyOf(e.Object), q, priority)
+}
+
+// Update implements handler.EventHandler.
+func (m *mapping) Update(ctx context.Context, e event.UpdateEvent, q Queue) {
+	var priority *int
+	if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() {
+		priority = lowPriority
+	}
+	before, after := m.keyOf(e.ObjectOld), m.keyOf(e.ObjectNew)
+	m.enqueue(ctx, after, q, priority)
+	if before != after {
+		m.enqueue(ctx, before, q, priority)
 	}
 }
 
-// retryLater has the Deployment looked up again after a while, once for all events that wait
-// for it, until that succeeds or the queue is shut down, as it is with its controller.
-func (m *mapping) retryLater(ctx context.Context, deployment types.NamespacedName, q Queue) {
-	if _, isWaiting := m.waiting.LoadOrStore(deployment, nil); isWaiting {
+// Delete implements handler.EventHandler.
+func (m *mapping) Delete(ctx context.Context, e event.DeleteEvent, q Queue) {
+	m.enqueue(ctx, m.keyOf(e.Object), q, nil)
+}
+
+// Generic implements handler.EventHandler.
+func (m *mapping) Generic(ctx context.Context, e event.GenericEvent, q Queue) {
+	m.enqueue(ctx, m.keyOf(e.Object), q, nil)
+}
+
+// enqueue looks up a key and enqueues the result. If the lookup fails, it is retried later. A key
+// without a name belongs to an object that refers to no Deployment, so there is nothing to look up.
+func (m *mapping) enqueue(ctx context.Context, key types.NamespacedName, q Queue, priority *int) {
+	if key.Name != "" && !m.tryEnqueue(ctx, key, q, priority) {
+		// The context of an event ends with the event handler's call.
+		m.retryLater(context.WithoutCancel(ctx), key, q, priority)
+	}
+}
+
+// retryLater retries the lookup of a key until it succeeds or until the controller shuts down its
+// queue. All events that wait for the same key share one retry.
+func (m *mapping) retryLater(ctx context.Context, key types.NamespacedName, q Queue, priority *int) {
+	if _, isWaiting := m.waiting.LoadOrStore(key, nil); isWaiting {
 		return
 	}
-	time.AfterFunc(m.backoff.When(deployment), func() {
-		m.waiting.Delete(deployment)
+	time.AfterFunc(m.backoff.When(key), func() {
+		m.waiting.Delete(key)
 		if q.ShuttingDown() {
 			return
 		}
 		attempt, cancel := context.WithTimeout(ctx, retryCap)
 		defer cancel()
-		if !m.tryEnqueue(attempt, deployment, q) {
-			m.retryLater(ctx, deployment, q)
+		if !m.tryEnqueue(attempt, key, q, priority) {
+			m.retryLater(ctx, key, q, priority)
 		}
 	})
 }
 
-func (m *mapping) tryEnqueue(ctx context.Context, deployment types.NamespacedName, q Queue) bool {
-	requests, err := m.lookup(ctx, deployment)
+// tryEnqueue looks up a key once, enqueues the result and reports whether the lookup succeeded.
+func (m *mapping) tryEnqueue(ctx context.Context, key types.NamespacedName, q Queue, priority *int) bool {
+	requests, err := m.find(ctx, key)
 	if err != nil {
 		m.failures.Inc()
-		log.FromContext(ctx).Error(err, "Looking up what references a Deployment failed; it is tried again",
-			"mapper", m.name, "Deployment", deployment)
+		log.FromContext(ctx).Error(err, "Failed to look up the objects that refer to a changed object; will retry",
+			"mapper", m.name, "key", key)
 		return false
 	}
-	m.backoff.Forget(deployment)
+	m.backoff.Forget(key)
+	if priorities, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		priorities.AddWithOpts(priorityqueue.AddOpts{Priority: priority}, requests...)
+		return true
+	}
 	for _, request := range requests {
 		q.Add(request)
 	}

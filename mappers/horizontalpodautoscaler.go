@@ -1,7 +1,6 @@
 package mappers
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -9,10 +8,10 @@ import (
 	"example.com/upright/indexers"
 )
 
-// HorizontalPodAutoscalerToVerticalScalers maps a HorizontalPodAutoscaler to the
-// VerticalScalers that name the Deployment which it scales.
-func HorizontalPodAutoscalerToVerticalScalers(reader client.Reader, failures *prometheus.CounterVec) handler.EventHandler {
-	return newHandler("horizontalpodautoscaler-to-verticalscalers", failures, scaledDeployment, verticalScalers(reader))
+// HorizontalPodAutoscalerToVerticalScalers maps a HorizontalPodAutoscaler to the VerticalScalers
+// that target the same Deployment.
+func (m *Mappers) HorizontalPodAutoscalerToVerticalScalers() handler.EventHandler {
+	return m.newHandler("horizontalpodautoscaler-to-verticalscalers", scaledDeployment, m.findVerticalScalers)
 }
 
 // scaledDeployment returns the Deployment that a HorizontalPodAutoscaler scales.

@@ -29,23 +29,22 @@ import (
 func indexedReader(t *testing.T, objects ...client.Object) client.Reader {
 	t.Helper()
 	builder := &indexingBuilder{fake.NewClientBuilder().WithScheme(apis.NewScheme()).WithObjects(objects...)}
-	for _, add := range []func(context.Context, client.FieldIndexer) error{
-		indexers.AddBusyboxName,
-		indexers.AddMemcachedName,
-		indexers.AddFooDeploymentName,
-		indexers.AddVerticalScalerDeploymentName,
-	} {
-		require.NoError(t, add(t.Context(), builder))
-	}
+	require.NoError(t, indexers.AddAll(t.Context(), builder))
 	return builder.Build()
 }
 
-// indexingBuilder lets the functions that register indexes with a manager do so with a fake client.
+// indexingBuilder is a field indexer that adds the indexes to a fake client.
 type indexingBuilder struct{ *fake.ClientBuilder }
 
 func (b *indexingBuilder) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
 	b.WithIndex(obj, field, extract)
 	return nil
+}
+
+// newMappers returns mappers whose failures no test reads.
+func newMappers(t *testing.T, reader client.Reader) *Mappers {
+	t.Helper()
+	return New(reader, newFailures(t))
 }
 
 func newFailures(t *testing.T) *prometheus.CounterVec {
@@ -55,7 +54,7 @@ func newFailures(t *testing.T) *prometheus.CounterVec {
 	return failures
 }
 
-// newQueue returns a controller's queue, which is shut down with the test.
+// newQueue returns a controller's queue. It shuts down when the test ends.
 func newQueue(t *testing.T) Queue {
 	t.Helper()
 	q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -63,7 +62,7 @@ func newQueue(t *testing.T) Queue {
 	return q
 }
 
-// drain takes what is on the queue, as namespace/name.
+// drain empties the queue and returns its requests as namespace/name.
 func drain(q Queue) []string {
 	var names []string
 	for q.Len() > 0 {
@@ -94,7 +93,7 @@ func newScaler(namespace, name, deployment string) *autoscalingv1beta1.VerticalS
 	}
 }
 
-// population is what the mappers find their way in.
+// population returns objects of all kinds that mappers look up.
 func population() []client.Object {
 	return []client.Object{
 		&examplev1alpha1.Busybox{ObjectMeta: named("one", "web")},
@@ -114,40 +113,38 @@ func population() []client.Object {
 	}
 }
 
-type newMapper func(client.Reader, *prometheus.CounterVec) handler.EventHandler
-
-func TestADeploymentIsMappedToThoseOfItsNamespaceThatNameIt(t *testing.T) {
+func TestDeploymentMapsToObjectsThatReferToIt(t *testing.T) {
 	t.Parallel()
-	reader := indexedReader(t, population()...)
+	mappers := newMappers(t, indexedReader(t, population()...))
 	for name, test := range map[string]struct {
-		mapper       newMapper
-		web, another []string
+		mapper   handler.EventHandler
+		one, two []string
 	}{
-		"Busyboxes":       {DeploymentToBusyboxes, []string{"one/web"}, []string{"two/web"}},
-		"Memcacheds":      {DeploymentToMemcacheds, []string{"one/web"}, []string{"two/web"}},
-		"Foos":            {DeploymentToFoos, []string{"one/foo-a", "one/foo-b"}, []string{"two/foo-c"}},
-		"VerticalScalers": {DeploymentToVerticalScalers, []string{"one/scaler-a", "one/scaler-b"}, []string{"two/scaler-c"}},
+		"Busyboxes":       {mappers.DeploymentToBusyboxes(), []string{"one/web"}, []string{"two/web"}},
+		"Memcacheds":      {mappers.DeploymentToMemcacheds(), []string{"one/web"}, []string{"two/web"}},
+		"Foos":            {mappers.DeploymentToFoos(), []string{"one/foo-a", "one/foo-b"}, []string{"two/foo-c"}},
+		"VerticalScalers": {mappers.DeploymentToVerticalScalers(), []string{"one/scaler-a", "one/scaler-b"}, []string{"two/scaler-c"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mapper, q := test.mapper(reader, newFailures(t)), newQueue(t)
+			q := newQueue(t)
 			for deployment, want := range map[*appsv1.Deployment][]string{
-				newDeployment("one", "web"):      test.web,
-				newDeployment("two", "web"):      test.another,
-				newDeployment("one", "nobody's"): nil,
-				newDeployment("three", "web"):    nil,
+				newDeployment("one", "web"):    test.one,
+				newDeployment("two", "web"):    test.two,
+				newDeployment("one", "unused"): nil,
+				newDeployment("three", "web"):  nil,
 			} {
-				mapper.Create(t.Context(), event.CreateEvent{Object: deployment}, q)
+				test.mapper.Create(t.Context(), event.CreateEvent{Object: deployment}, q)
 				assert.ElementsMatch(t, want, drain(q), "%s/%s", deployment.Namespace, deployment.Name)
 			}
 		})
 	}
 }
 
-func TestEveryKindOfEventIsMapped(t *testing.T) {
+func TestEveryEventTypeIsMapped(t *testing.T) {
 	t.Parallel()
 	reader := indexedReader(t, population()...)
-	mapper, q := DeploymentToVerticalScalers(reader, newFailures(t)), newQueue(t)
+	mapper, q := newMappers(t, reader).DeploymentToVerticalScalers(), newQueue(t)
 	deployment := newDeployment("two", "web")
 	for name, send := range map[string]func(){
 		"create": func() { mapper.Create(t.Context(), event.CreateEvent{Object: deployment}, q) },
@@ -162,36 +159,36 @@ func TestEveryKindOfEventIsMapped(t *testing.T) {
 	}
 }
 
-func TestTheMetadataOfADeploymentIsMappedLikeTheDeployment(t *testing.T) {
+func TestDeploymentMetadataMapsLikeDeployment(t *testing.T) {
 	t.Parallel()
-	mapper, q := DeploymentToVerticalScalers(indexedReader(t, population()...), newFailures(t)), newQueue(t)
+	mapper, q := newMappers(t, indexedReader(t, population()...)).DeploymentToVerticalScalers(), newQueue(t)
 	mapper.Create(t.Context(), event.CreateEvent{Object: &metav1.PartialObjectMetadata{ObjectMeta: named("two", "web")}}, q)
 	assert.Equal(t, []string{"two/scaler-c"}, drain(q))
 }
 
-func TestAScalerIsMappedToAllThatNameItsDeployment(t *testing.T) {
+func TestScalerMapsToScalersWithSameTarget(t *testing.T) {
 	t.Parallel()
-	mapper, q := VerticalScalerToSiblings(indexedReader(t, population()...), newFailures(t)), newQueue(t)
-	mapper.Delete(t.Context(), event.DeleteEvent{Object: newScaler("one", "gone", "web")}, q)
+	mapper, q := newMappers(t, indexedReader(t, population()...)).VerticalScalerToSiblings(), newQueue(t)
+	mapper.Delete(t.Context(), event.DeleteEvent{Object: newScaler("one", "deleted", "web")}, q)
 	assert.ElementsMatch(t, []string{"one/scaler-a", "one/scaler-b"}, drain(q))
-	mapper.Delete(t.Context(), event.DeleteEvent{Object: newScaler("one", "gone", "nobody's")}, q)
+	mapper.Delete(t.Context(), event.DeleteEvent{Object: newScaler("one", "deleted", "unused")}, q)
 	assert.Empty(t, drain(q))
 }
 
-func TestAScalerThatTurnsToAnotherDeploymentIsMappedToTheSiblingsOfBoth(t *testing.T) {
+func TestScalerWithNewTargetMapsToSiblingsOfBothTargets(t *testing.T) {
 	t.Parallel()
-	mapper, q := VerticalScalerToSiblings(indexedReader(t, population()...), newFailures(t)), newQueue(t)
+	mapper, q := newMappers(t, indexedReader(t, population()...)).VerticalScalerToSiblings(), newQueue(t)
 	mapper.Update(t.Context(), event.UpdateEvent{
-		ObjectOld: newScaler("one", "turning", "web"),
-		ObjectNew: newScaler("one", "turning", "other"),
+		ObjectOld: newScaler("one", "changing", "web"),
+		ObjectNew: newScaler("one", "changing", "other"),
 	}, q)
 	assert.ElementsMatch(t, []string{"one/scaler-a", "one/scaler-b", "one/web"}, drain(q))
 }
 
-func TestAnUpdateThatKeepsTheDeploymentIsLookedUpOnce(t *testing.T) {
+func TestUpdateThatKeepsTargetIsLookedUpOnce(t *testing.T) {
 	t.Parallel()
 	reader := &flakyReader{Reader: indexedReader(t, population()...)}
-	mapper, q := VerticalScalerToSiblings(reader, newFailures(t)), newQueue(t)
+	mapper, q := newMappers(t, reader).VerticalScalerToSiblings(), newQueue(t)
 	mapper.Update(t.Context(), event.UpdateEvent{
 		ObjectOld: newScaler("one", "scaler-a", "web"),
 		ObjectNew: newScaler("one", "scaler-a", "web"),
@@ -200,25 +197,23 @@ func TestAnUpdateThatKeepsTheDeploymentIsLookedUpOnce(t *testing.T) {
 	assert.Equal(t, 1, reader.lookups(types.NamespacedName{Namespace: "one", Name: "web"}))
 }
 
-func TestWhatIsNoScalerHasNoSiblings(t *testing.T) {
+func TestObjectOfAnotherKindHasNoSiblings(t *testing.T) {
 	t.Parallel()
-	mapper, q := VerticalScalerToSiblings(indexedReader(t, population()...), newFailures(t)), newQueue(t)
+	mapper, q := newMappers(t, indexedReader(t, population()...)).VerticalScalerToSiblings(), newQueue(t)
 	mapper.Create(t.Context(), event.CreateEvent{Object: &corev1.Pod{ObjectMeta: named("one", "web")}}, q)
 	assert.Empty(t, drain(q))
 }
 
-func TestAListItemThatIsNoObjectIsAnErrorNotALostRequest(t *testing.T) {
+func TestLookupErrorNamesTheLookup(t *testing.T) {
 	t.Parallel()
-	found := references{
-		reader:  indexedReader(t),
-		newList: func() client.ObjectList { return &notAList{} },
-		field:   indexers.VerticalScalerDeploymentName,
+	key := types.NamespacedName{Namespace: "two", Name: "web"}
+	mappers := newMappers(t, &flakyReader{failures: map[types.NamespacedName]int{key: -1, {Namespace: "two"}: -1}})
+	for want, find := range map[string]lookup{
+		"get by name: the cache failed":                 mappers.findByName(func() client.Object { return &examplev1alpha1.Busybox{} }),
+		"list by spec.deploymentName: the cache failed": mappers.findVerticalScalers,
+		"list by namespace: the cache failed":           mappers.findVerticalScalersOfNamespace,
+	} {
+		_, err := find(t.Context(), key)
+		require.EqualError(t, err, want)
 	}
-	_, err := found.requests(t.Context(), types.NamespacedName{Namespace: "one", Name: "web"})
-	assert.ErrorContains(t, err, "list by spec.deploymentName")
-}
-
-// notAList is a list of a kind that nobody serves.
-type notAList struct {
-	autoscalingv1beta1.VerticalScalerList
 }

@@ -1,7 +1,6 @@
 package mappers
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -9,9 +8,9 @@ import (
 	"example.com/upright/indexers"
 )
 
-// PodToVerticalScalers maps a pod to the VerticalScalers that name its Deployment.
-func PodToVerticalScalers(reader client.Reader, failures *prometheus.CounterVec) handler.EventHandler {
-	return newHandler("pod-to-verticalscalers", failures, deploymentOfPod, verticalScalers(reader))
+// PodToVerticalScalers maps a pod to the VerticalScalers that target its Deployment.
+func (m *Mappers) PodToVerticalScalers() handler.EventHandler {
+	return m.newHandler("pod-to-verticalscalers", deploymentOfPod, m.findVerticalScalers)
 }
 
 // deploymentOfPod returns the Deployment that a pod belongs to.

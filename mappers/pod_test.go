@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
-// newPod returns a pod of a Deployment.
+// newPod returns a pod that belongs to a Deployment.
 func newPod(namespace, deployment string) *corev1.Pod {
 	const hash = "5d89bdfd"
 	pod := &corev1.Pod{ObjectMeta: named(namespace, deployment+"-"+hash+"-x2v4z")}
@@ -21,16 +21,16 @@ func newPod(namespace, deployment string) *corev1.Pod {
 	return pod
 }
 
-func TestAPodIsMappedToTheScalersOfItsNamespaceThatNameItsDeployment(t *testing.T) {
+func TestPodMapsToScalersOfItsDeployment(t *testing.T) {
 	t.Parallel()
 	reader := indexedReader(t, append(population(), newScaler("one", "scaler-d", "web-api"))...)
-	mapper, q := PodToVerticalScalers(reader, newFailures(t)), newQueue(t)
+	mapper, q := newMappers(t, reader).PodToVerticalScalers(), newQueue(t)
 	for pod, want := range map[*corev1.Pod][]string{
-		newPod("one", "web"):      {"one/scaler-a", "one/scaler-b"},
-		newPod("one", "web-api"):  {"one/scaler-d"},
-		newPod("two", "web"):      {"two/scaler-c"},
-		newPod("one", "nobody's"): nil,
-		newPod("three", "web"):    nil,
+		newPod("one", "web"):     {"one/scaler-a", "one/scaler-b"},
+		newPod("one", "web-api"): {"one/scaler-d"},
+		newPod("two", "web"):     {"two/scaler-c"},
+		newPod("one", "unused"):  nil,
+		newPod("three", "web"):   nil,
 	} {
 		mapper.Create(t.Context(), event.CreateEvent{Object: pod}, q)
 		assert.ElementsMatch(t, want, drain(q), "create %s/%s", pod.Namespace, pod.Name)
@@ -41,19 +41,19 @@ func TestAPodIsMappedToTheScalersOfItsNamespaceThatNameItsDeployment(t *testing.
 	}
 }
 
-func TestAPodThatLeavesItsDeploymentIsMappedToTheScalersThatItHad(t *testing.T) {
+func TestPodThatLeavesItsDeploymentMapsToScalersOfThatDeployment(t *testing.T) {
 	t.Parallel()
-	mapper, q := PodToVerticalScalers(indexedReader(t, population()...), newFailures(t)), newQueue(t)
+	mapper, q := newMappers(t, indexedReader(t, population()...)).PodToVerticalScalers(), newQueue(t)
 	released := newPod("two", "web")
 	released.OwnerReferences = nil
 	mapper.Update(t.Context(), event.UpdateEvent{ObjectOld: newPod("two", "web"), ObjectNew: released}, q)
 	assert.Equal(t, []string{"two/scaler-c"}, drain(q))
 }
 
-func TestNothingIsLookedUpForAPodWithoutDeployment(t *testing.T) {
+func TestPodWithoutDeploymentTriggersNoLookup(t *testing.T) {
 	t.Parallel()
 	reader := &flakyReader{Reader: indexedReader(t, append(population(), newScaler("one", "unnamed", ""))...)}
-	mapper, q := PodToVerticalScalers(reader, newFailures(t)), newQueue(t)
+	mapper, q := newMappers(t, reader).PodToVerticalScalers(), newQueue(t)
 	mapper.Create(t.Context(), event.CreateEvent{Object: &corev1.Pod{ObjectMeta: named("one", "web")}}, q)
 	assert.Empty(t, drain(q))
 	assert.Zero(t, reader.lookups(types.NamespacedName{Namespace: "one"}))

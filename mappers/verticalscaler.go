@@ -1,7 +1,6 @@
 package mappers
 
 import (
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -9,13 +8,13 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// VerticalScalerToSiblings maps a VerticalScaler to all that name the same Deployment, so
-// that one steps in when the scaler before it goes away or turns to another Deployment.
-func VerticalScalerToSiblings(reader client.Reader, failures *prometheus.CounterVec) handler.EventHandler {
-	return newHandler("verticalscaler-to-siblings", failures, targetOf, verticalScalers(reader))
+// VerticalScalerToSiblings maps a VerticalScaler to all VerticalScalers with the same target. If
+// the active one is deleted or gets another target, the next one takes over.
+func (m *Mappers) VerticalScalerToSiblings() handler.EventHandler {
+	return m.newHandler("verticalscaler-to-siblings", targetOf, m.findVerticalScalers)
 }
 
-// targetOf returns the Deployment that a VerticalScaler names.
+// targetOf returns the Deployment that a VerticalScaler targets.
 func targetOf(obj client.Object) types.NamespacedName {
 	scaler, ok := obj.(*autoscalingv1beta1.VerticalScaler)
 	if !ok {

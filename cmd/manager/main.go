@@ -14,8 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// gcPercent is how much the heap may grow, in percent of what is in use, until garbage is
-// collected. The manager has little to compute, and memory to save.
+// gcPercent is the default of GOGC. The manager collects garbage when its heap has grown by this
+// percentage. A low value saves memory and costs little, because the manager computes little.
 const gcPercent = 10
 
 func main() {
@@ -43,15 +43,15 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
-		awaitSaved(mgr, saved)
+		waitForSave(mgr, saved)
 		return fmt.Errorf("run the manager: %w", err)
 	}
 	return nil
 }
 
-// awaitSaved gives a leader that has lost its lease the time to save what it learned: what is
-// left until another may take the lease over.
-func awaitSaved(mgr ctrl.Manager, saved <-chan struct{}) {
+// waitForSave waits until a leader that lost its Lease has saved its usage history. It does not
+// wait longer than until another manager may acquire the Lease.
+func waitForSave(mgr ctrl.Manager, saved <-chan struct{}) {
 	select {
 	case <-mgr.Elected():
 	default:

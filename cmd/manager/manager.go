@@ -26,23 +26,26 @@ import (
 	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 	"example.com/upright/controllers"
+	"example.com/upright/controllers/recommendation"
+	"example.com/upright/internal/cache"
+	"example.com/upright/internal/metricsauth"
 )
 
-// leaderElectionID is the name of the Lease.
+// leaderElectionID is the name of the leader election Lease.
 const leaderElectionID = "upright-manager"
 
-// Another manager may lead when the Lease has not been renewed for leaseDuration; the leader
-// gives up when it has failed to for renewDeadline. (controller-runtime's defaults.)
+// Another manager may acquire a Lease that has not been renewed for leaseDuration. A leader stops
+// when it cannot renew its Lease for renewDeadline. These are controller-runtime's defaults.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 )
 
-// reachTimeout is how long the API server may take for its first answer.
-const reachTimeout = 10 * time.Second
+// firstResponseTimeout limits the time until the API server's first response.
+const firstResponseTimeout = 10 * time.Second
 
-// newManager returns a manager with every controller, ready to start, and a channel that is
-// closed when it has stopped leading and saved what it learned.
+// newManager returns a manager with every controller, ready to start. The channel is closed when
+// a leader has stopped and has saved its usage history.
 func newManager(ctx context.Context, s *settings) (mgr ctrl.Manager, saved <-chan struct{}, err error) {
 	klog.SetLogger(ctrl.Log.WithName("client-go"))
 	kubeConfig, err := loadConfig(s.kubeconfig)
@@ -50,20 +53,20 @@ func newManager(ctx context.Context, s *settings) (mgr ctrl.Manager, saved <-cha
 		return nil, nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
 	if err := checkReachable(ctx, kubeConfig); err != nil {
-		return nil, nil, explain(kubeConfig, err)
+		return nil, nil, withHost(kubeConfig, err)
 	}
 	mgr, err = ctrl.NewManager(kubeConfig, managerOptions(s))
 	if err != nil {
-		return nil, nil, explain(kubeConfig, fmt.Errorf("create the manager: %w", err))
+		return nil, nil, withHost(kubeConfig, fmt.Errorf("create the manager: %w", err))
 	}
 	if err := checkKinds(mgr.GetRESTMapper()); err != nil {
-		return nil, nil, explain(kubeConfig, err)
+		return nil, nil, withHost(kubeConfig, err)
 	}
 	saved, err = controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		Concurrency: s.concurrency,
 		Namespaces:  s.namespaces,
 		Metrics:     metrics.Registry,
-		Usage: controllers.UsageOptions{
+		Usage: recommendation.UsageOptions{
 			Interval:           s.metricsInterval,
 			CheckpointInterval: s.checkpointInterval,
 			PrometheusURL:      s.prometheusURL,
@@ -80,15 +83,15 @@ func newManager(ctx context.Context, s *settings) (mgr ctrl.Manager, saved <-cha
 	)
 }
 
-// loadConfig reads the kubeconfig at path or, where there is none, the ServiceAccount's, that
-// of $KUBECONFIG or that of the home folder. Requests are not limited by the client: the API
-// server's own priority and fairness does that better.
+// loadConfig reads the kubeconfig at path. If path is empty, it uses the first of these that
+// exists: $KUBECONFIG, ~/.kube/config, and the pod's ServiceAccount. The client does not limit
+// its requests, because the API server's priority and fairness does that better.
 func loadConfig(path string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = path
 	kubeConfig, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{}).ClientConfig()
 	if clientcmd.IsEmptyConfig(err) {
-		return nil, errors.New("there is none: use --kubeconfig or $KUBECONFIG, or run in a pod")
+		return nil, errors.New("no kubeconfig found: set --kubeconfig or $KUBECONFIG, or run in a pod")
 	}
 	if err != nil {
 		return nil, err
@@ -104,12 +107,12 @@ func managerOptions(s *settings) ctrl.Options {
 		CertDir:       s.metricsCertDir,
 	}
 	if s.metricsSecure {
-		metricsOptions.FilterProvider = newMetricsAccess
+		metricsOptions.FilterProvider = metricsauth.NewFilter
 	}
 	return ctrl.Options{
 		Scheme:                  apis.NewScheme(),
-		Cache:                   controllers.CacheOptions(s.namespaces),
-		Client:                  controllers.ClientOptions(),
+		Cache:                   cache.Options(s.namespaces),
+		Client:                  cache.ClientOptions(),
 		Controller:              ctrlconfig.Controller{EnableWarmup: new(true)},
 		Metrics:                 metricsOptions,
 		HealthProbeBindAddress:  s.probeAddress,
@@ -118,27 +121,27 @@ func managerOptions(s *settings) ctrl.Options {
 		LeaderElectionNamespace: s.leaderElectionNamespace,
 		LeaseDuration:           new(leaseDuration),
 		RenewDeadline:           new(renewDeadline),
-		// The process ends with the manager, so the next one need not wait for the Lease to run out.
+		// The process exits with the manager, so another manager can take over immediately.
 		LeaderElectionReleaseOnCancel: true,
 	}
 }
 
-// checkReachable returns an error where the API server does not answer in time. The manager's
-// own requests wait for an answer as long as it takes.
+// checkReachable returns an error if the API server does not respond in time. The manager's own
+// requests have no such timeout.
 func checkReachable(ctx context.Context, kubeConfig *rest.Config) error {
-	impatient := rest.CopyConfig(kubeConfig)
-	impatient.Timeout = reachTimeout
-	api, err := discovery.NewDiscoveryClientForConfig(impatient)
+	withTimeout := rest.CopyConfig(kubeConfig)
+	withTimeout.Timeout = firstResponseTimeout
+	api, err := discovery.NewDiscoveryClientForConfig(withTimeout)
 	if err != nil {
 		return fmt.Errorf("create a client: %w", err)
 	}
 	if _, err := api.ServerVersionWithContext(ctx); err != nil {
-		return fmt.Errorf("ask the API server for its version: %w", err)
+		return fmt.Errorf("get the API server's version: %w", err)
 	}
 	return nil
 }
 
-// checkKinds returns an error that names the kinds which the API server does not serve.
+// checkKinds returns an error that lists the kinds that the API server does not serve.
 func checkKinds(mapper meta.RESTMapper) error {
 	var missing []string
 	for _, kind := range []schema.GroupVersionKind{
@@ -163,14 +166,14 @@ func checkKinds(mapper meta.RESTMapper) error {
 		strings.Join(missing, ", "))
 }
 
-// explain says which API server could not be reached, where that is what went wrong.
-func explain(kubeConfig *rest.Config, err error) error {
+// withHost adds the API server's address to an error that means that it is unreachable.
+func withHost(kubeConfig *rest.Config, err error) error {
 	unreachable, ok := errors.AsType[*url.Error](err)
 	switch {
 	case !ok:
 		return err
 	case unreachable.Timeout():
-		return fmt.Errorf("cannot reach the API server at %s: it does not answer (%w)", kubeConfig.Host, unreachable.Err)
+		return fmt.Errorf("cannot reach the API server at %s: no response (%w)", kubeConfig.Host, unreachable.Err)
 	default:
 		return fmt.Errorf("cannot reach the API server at %s: %w", kubeConfig.Host, unreachable.Err)
 	}

@@ -21,8 +21,8 @@ import (
 	"example.com/upright/internal/testenv"
 )
 
-// patience is how long the manager may take to find out that it cannot work.
-const patience = 30 * time.Second
+// exitTimeout limits the time until a manager that cannot start exits.
+const exitTimeout = 30 * time.Second
 
 var (
 	env    *testenv.Environment
@@ -50,16 +50,16 @@ func testMain(m *testing.M) int {
 func kubeconfig(t *testing.T, config *rest.Config) string {
 	t.Helper()
 	contents := clientcmdapi.NewConfig()
-	contents.Clusters["it"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
-	contents.AuthInfos["it"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
-	contents.Contexts["it"] = &clientcmdapi.Context{Cluster: "it", AuthInfo: "it"}
-	contents.CurrentContext = "it"
+	contents.Clusters["test"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	contents.AuthInfos["test"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	contents.Contexts["test"] = &clientcmdapi.Context{Cluster: "test", AuthInfo: "test"}
+	contents.CurrentContext = "test"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, clientcmd.WriteToFile(*contents, path))
 	return path
 }
 
-// freeAddress returns an address of this machine that nothing listens on.
+// freeAddress returns a local address that is not in use.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -68,10 +68,11 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// assertGivesUp runs the manager and asserts that it ends with exit code 1 and one line.
-func assertGivesUp(t *testing.T, says []string, args ...string) {
+// assertFails runs the manager and asserts that it exits with code 1 and prints one line, which
+// contains all parts of a message.
+func assertFails(t *testing.T, message []string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), exitTimeout)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	ports := []string{"--health-probe-bind-address=127.0.0.1:0", "--metrics-bind-address=0"}
@@ -79,49 +80,49 @@ func assertGivesUp(t *testing.T, says []string, args ...string) {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.Env = []string{"HOME=" + t.TempDir()}
 	err := cmd.Run()
-	require.NoError(t, ctx.Err(), "it took too long: %s", stderr.String())
+	require.NoError(t, ctx.Err(), "the manager does not exit: %s", stderr.String())
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	assert.Equal(t, 1, exit.ExitCode())
 	assert.Empty(t, stdout.String())
 	assert.Equal(t, 1, strings.Count(stderr.String(), "\n"), "one line: %s", stderr.String())
 	assert.True(t, strings.HasPrefix(stderr.String(), "upright: "), stderr.String())
-	for _, part := range says {
+	for _, part := range message {
 		assert.Contains(t, stderr.String(), part)
 	}
 }
 
-func TestManagerRefusesABadFlag(t *testing.T) {
+func TestManagerRejectsUnknownFlag(t *testing.T) {
 	t.Parallel()
-	assertGivesUp(t, []string{"-nope", "--help"}, "--nope")
+	assertFails(t, []string{"-nope", "--help"}, "--nope")
 }
 
-func TestManagerRefusesAPrometheusThatHasNoAddress(t *testing.T) {
+func TestManagerRejectsInvalidPrometheusURL(t *testing.T) {
 	t.Parallel()
-	assertGivesUp(t, []string{`the Prometheus URL "prometheus:9090" must have the form http://host:port`},
+	assertFails(t, []string{`the Prometheus URL "prometheus:9090" must have the form http://host:port`},
 		"--kubeconfig="+kubeconfig(t, env.Config), "--prometheus-url=prometheus:9090")
 }
 
-func TestManagerSaysThatItHasNoKubeconfig(t *testing.T) {
+func TestManagerReportsMissingKubeconfig(t *testing.T) {
 	t.Parallel()
-	assertGivesUp(t, []string{"load the kubeconfig"})
-	assertGivesUp(t, []string{"load the kubeconfig", "/does/not/exist"}, "--kubeconfig=/does/not/exist")
+	assertFails(t, []string{"load the kubeconfig: no kubeconfig found: set --kubeconfig"})
+	assertFails(t, []string{"load the kubeconfig", "/does/not/exist"}, "--kubeconfig=/does/not/exist")
 }
 
-func TestManagerSaysWhichAPIServerItCannotReach(t *testing.T) {
+func TestManagerReportsUnreachableAPIServer(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
-	assertGivesUp(t, []string{"cannot reach the API server at http://" + address, "connection refused"},
+	assertFails(t, []string{"cannot reach the API server at http://" + address, "connection refused"},
 		"--kubeconfig="+kubeconfig(t, &rest.Config{Host: "http://" + address}))
 }
 
-func TestManagerSaysWhichCRDsAreMissingAndHowToInstallThem(t *testing.T) {
+func TestManagerReportsMissingCRDs(t *testing.T) {
 	t.Parallel()
 	bare := &envtest.Environment{BinaryAssetsDirectory: testenv.Assets()}
 	config, err := bare.Start()
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, bare.Stop()) })
-	assertGivesUp(t, []string{
+	assertFails(t, []string{
 		"Busybox.example.com, Foo.example.com, Memcached.cache.example.com, VerticalScaler.autoscaling.example.com",
 		"kubectl apply -k deploy/crds",
 	}, "--kubeconfig="+kubeconfig(t, config))

@@ -15,12 +15,14 @@ import (
 )
 
 const (
-	soon   = 20 * time.Second
-	aWhile = 500 * time.Millisecond
-	often  = 20 * time.Millisecond
+	// timeout is the maximum time to wait for an expected state.
+	timeout = 20 * time.Second
+	// quietPeriod is the time in which an unexpected change would show.
+	quietPeriod  = 500 * time.Millisecond
+	pollInterval = 20 * time.Millisecond
 )
 
-// process is a manager that runs.
+// process is a running manager.
 type process struct {
 	cmd   *exec.Cmd
 	log   *output
@@ -28,7 +30,7 @@ type process struct {
 	err   error
 }
 
-// output is what a process has written so far.
+// output is the output of a process so far.
 type output struct {
 	mu       sync.Mutex
 	contents bytes.Buffer
@@ -46,7 +48,7 @@ func (o *output) String() string {
 	return o.contents.String()
 }
 
-// start runs the manager as the administrator, on ports of its own, until the test ends.
+// start runs the manager as an administrator until the test ends. It uses free ports.
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
 	p := &process{log: &output{}, ended: make(chan struct{})}
@@ -58,7 +60,7 @@ func start(t *testing.T, args ...string) *process {
 	p.cmd.Env = []string{"HOME=" + t.TempDir()}
 	p.cmd.Stderr, p.cmd.Stdout = p.log, p.log
 	p.cmd.Cancel = func() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
-	p.cmd.WaitDelay = soon
+	p.cmd.WaitDelay = timeout
 	require.NoError(t, p.cmd.Start())
 	go func() {
 		p.err = p.cmd.Wait()
@@ -73,20 +75,21 @@ func start(t *testing.T, args ...string) *process {
 	return p
 }
 
-// stop ends the manager as Kubernetes does and asserts that it takes that well.
+// stop sends SIGTERM, as the kubelet does, and asserts that the manager exits without an error.
 func (p *process) stop(t *testing.T) {
 	t.Helper()
 	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 	select {
 	case <-p.ended:
-	case <-time.After(soon):
-		require.Fail(t, "it does not end")
+	case <-time.After(timeout):
+		require.Fail(t, "the manager does not exit")
 	}
 	require.NoError(t, p.err, "exit code 0")
 	assert.NotContains(t, p.log.String(), "goroutine ", "no stack trace")
 }
 
-// logged returns the first line of the log that has a message and, where it is not empty, a name.
+// logged returns the first log entry with a message and, if name is not empty, a name. It returns
+// nil if there is none.
 func (p *process) logged(msg, name string) map[string]any {
 	for line := range strings.SplitSeq(p.log.String(), "\n") {
 		var entry map[string]any
@@ -97,13 +100,13 @@ func (p *process) logged(msg, name string) map[string]any {
 	return nil
 }
 
-// probeAddress waits until the probes are served and returns where.
+// probeAddress waits until the manager serves the probes and returns their address.
 func (p *process) probeAddress(t *testing.T) string {
 	t.Helper()
 	var entry map[string]any
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		entry = p.logged("starting server", "health probe")
 		assert.NotNil(c, entry)
-	}, soon, often)
+	}, timeout, pollInterval)
 	return entry["addr"].(string)
 }

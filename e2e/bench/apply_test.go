@@ -15,50 +15,49 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// raised is more memory than is recommended to a container that uses steadyMemory.
-var raised = resource.MustParse("400Mi")
+// raisedMemory is more than the recommendation for a container that uses steadyMemory.
+var raisedMemory = resource.MustParse("400Mi")
 
-// applying is the manager while it applies what it recommends for a number of VerticalScalers.
-type applying struct {
+// applyBench is a manager that applies its recommendations for a number of VerticalScalers.
+type applyBench struct {
 	*upright
 	scalers int
-	seen    *sized
+	sizes   *sizeFollower
 }
 
-// BenchmarkApply measures how soon pods follow what happens, and what is written for that.
+// BenchmarkApply measures how fast the manager resizes pods, and how much it writes for that.
 func BenchmarkApply(b *testing.B) {
 	scalers := fullOr(1000, 20)
 	b.Run(fmt.Sprintf("scalers=%d", scalers), func(b *testing.B) {
-		a := applying{upright: startCluster(b, 12), scalers: scalers} // Nodes for all pods, however large.
+		a := applyBench{upright: startCluster(b, 12), scalers: scalers} // 12 nodes have room for all pods.
 		a.createScaled(b, scalers, corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("100m"), corev1.ResourceMemory: resource.MustParse("128Mi"),
 		}, autoscalingv1beta1.VerticalScalerSpec{Behavior: &autoscalingv1beta1.Behavior{
-			// Little is known at first, of which the default would be patient.
+			// Recommendations from few samples would otherwise wait for the stabilization window.
 			ScaleUp: &autoscalingv1beta1.ScalingRules{StabilizationWindowSeconds: new(int32)},
 		}})
-		a.seen = startSized(b, a.upright)
-		// Usage is read when the manager starts and then no more: that is another benchmark's.
+		a.sizes = followSizes(b, a.upright)
+		// The manager reads usage only once, when it starts: BenchmarkRecommend measures that.
 		a.startManager(b, "--metrics-interval=1h")
-		a.seen.waitSized(b, steadyMemory.Value())
-		a.seen.waitApplied(b, steadyMemory.Value())
+		a.sizes.waitPods(b, steadyMemory.Value())
+		a.sizes.waitScalers(b, steadyMemory.Value())
 
 		a.changeTargets(b)
 		a.changeOthers(b)
 		a.raiseAll(b)
-		a.killSome(b)
-		b.ReportMetric(0, "ns/op") // Most of the time is spent making things happen, one after another.
+		a.killContainers(b)
+		b.ReportMetric(0, "ns/op") // Omit it: most of the time is pauses between changes.
 	})
 }
 
-// changeTargets measures how soon a scaler is looked at whose Deployment changes: until the pass
-// reads the Deployment, which is the first that it asks of the API server.
-func (a *applying) changeTargets(b *testing.B) {
+// changeTargets measures the time from a Deployment's change to the reconcile of its scaler. A
+// reconcile starts with a read of the Deployment, which is in the audit log.
+func (a *applyBench) changeTargets(b *testing.B) {
 	b.Helper()
 	before := a.reconciles(b)
 	var mutex sync.Mutex
@@ -78,46 +77,39 @@ func (a *applying) changeTargets(b *testing.B) {
 			delete(changed, r.Object.Name)
 		}
 	}
-	require.Empty(b, changed, "Deployments that changed and were not read")
+	require.Empty(b, changed, "no reconcile read these changed Deployments")
 	b.ReportMetric(percentile(took, 50), "p50-change-s")
 	b.ReportMetric(percentile(took, 99), "p99-change-s")
 }
 
-// changeOthers counts the passes over scalers that changes of others' Deployments cause.
-func (a *applying) changeOthers(b *testing.B) {
+// changeOthers counts the reconciles of scalers while Deployments without a scaler change.
+func (a *applyBench) changeOthers(b *testing.B) {
 	b.Helper()
 	others := deployments("other", fullOr(100, 5))
 	for _, object := range others {
-		other := steadyDeployment(object.GetName(), nil)
-		other.Spec.Replicas = ptr.To[int32](0)
-		require.NoError(b, a.client.Create(b.Context(), other))
+		require.NoError(b, a.client.Create(b.Context(), emptyDeployment(object.GetName())))
 	}
 	before, begin := a.reconciles(b), time.Now()
-	const aMinute = 10_000
-	changes := slices.Repeat(others, fullOr(aMinute, 200)/len(others))
-	paced(b, changes, aMinute/60.0, func(object client.Object) error { return a.label(b, object) })
+	const perMinute = 10_000
+	changes := slices.Repeat(others, fullOr(perMinute, 200)/len(others))
+	paced(b, changes, perMinute/60.0, func(object client.Object) error { return a.label(b, object) })
 	took := time.Since(begin)
-	// Deployments come by one watch: when this change has had its pass, all before it have been seen.
+	// One watch delivers all Deployments. When the manager reconciles after this last change, it
+	// has also received all changes before it.
 	require.NoError(b, a.label(b, deployments("web", 1)[0]))
 	after := a.waitReconciles(b, before+1)
 	b.ReportMetric(float64(len(changes))/took.Minutes(), "others-changes/min")
 	b.ReportMetric(after-before-1, "others-reconciles")
 }
 
-// raiseAll changes what is recommended for all pods at once, by one LimitRange, and counts what
-// is written until all scalers say that it is applied.
-func (a *applying) raiseAll(b *testing.B) {
+// raiseAll creates a LimitRange that changes the sizes of all pods, and counts the writes until
+// the statuses of all scalers show that the new sizes are applied.
+func (a *applyBench) raiseAll(b *testing.B) {
 	b.Helper()
-	least := &corev1.LimitRange{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "least"},
-		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
-			{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceMemory: raised}},
-		}},
-	}
 	begin := time.Now()
-	require.NoError(b, a.client.Create(b.Context(), least))
-	last := a.seen.waitSized(b, raised.Value())
-	a.seen.waitApplied(b, raised.Value())
+	require.NoError(b, a.client.Create(b.Context(), minimumMemory(raisedMemory)))
+	last := a.sizes.waitPods(b, raisedMemory.Value())
+	a.sizes.waitScalers(b, raisedMemory.Value())
 	written := between(writes(b, a.cluster.AuditLog()), begin, time.Now())
 
 	resizes := map[string]int{}
@@ -132,21 +124,21 @@ func (a *applying) raiseAll(b *testing.B) {
 	others := selected(written, func(r request) bool {
 		return !isResize(r) && !isScalerStatus(r) && !r.isEvent() && !isCheckpoint(r)
 	})
-	assert.Empty(b, others, "what else was written")
+	assert.Empty(b, others, "other writes")
 }
 
-// killSome has pods of some Deployments run out of memory, one after another, and measures how
-// soon each of them has more.
-func (a *applying) killSome(b *testing.B) {
+// killContainers simulates OOM kills in pods of several Deployments, one after another, and
+// measures the time until each of these pods has more memory.
+func (a *applyBench) killContainers(b *testing.B) {
 	b.Helper()
-	victims := a.victims(fullOr(100, 10))
-	paced(b, victims, 5, func(object client.Object) error {
+	killed := a.podsOfDeployments(fullOr(100, 10))
+	paced(b, killed, 5, func(object client.Object) error {
 		return a.annotate(b, object, "simulation.upright.example.com/oom-kill", anyContainer().Name+"/1")
 	})
-	took := make([]float64, len(victims))
-	a.seen.wait(b, func() bool {
-		for i, object := range victims {
-			pod := a.seen.pods[object.GetName()]
+	took := make([]float64, len(killed))
+	a.sizes.wait(b, func() bool {
+		for i, object := range killed {
+			pod := a.sizes.pods[object.GetName()]
 			if pod.killed.IsZero() || !pod.resized.After(pod.killed) {
 				return false
 			}
@@ -158,61 +150,71 @@ func (a *applying) killSome(b *testing.B) {
 	b.ReportMetric(percentile(took, 99), "p99-oom-kill-s")
 }
 
-// victims returns a pod each of so many Deployments.
-func (a *applying) victims(count int) []client.Object {
-	a.seen.mu.Lock()
-	defer a.seen.mu.Unlock()
-	ofDeployment := map[string]client.Object{}
-	for _, name := range slices.Sorted(maps.Keys(a.seen.pods)) {
-		ofDeployment[a.seen.pods[name].deployment] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+// podsOfDeployments returns one pod of each of count Deployments.
+func (a *applyBench) podsOfDeployments(count int) []client.Object {
+	a.sizes.mu.Lock()
+	defer a.sizes.mu.Unlock()
+	byDeployment := map[string]client.Object{}
+	for _, name := range slices.Sorted(maps.Keys(a.sizes.pods)) {
+		byDeployment[a.sizes.pods[name].deployment] = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	}
-	var victims []client.Object
-	for _, deployment := range slices.Sorted(maps.Keys(ofDeployment))[:count] {
-		victims = append(victims, ofDeployment[deployment])
+	var pods []client.Object
+	for _, deployment := range slices.Sorted(maps.Keys(byDeployment))[:count] {
+		pods = append(pods, byDeployment[deployment])
 	}
-	return victims
+	return pods
 }
 
-// reconciles returns how many passes over scalers there have been.
-func (a *applying) reconciles(b *testing.B) float64 {
+// reconciles returns the number of reconciles of scalers since the manager started.
+func (a *applyBench) reconciles(b *testing.B) float64 {
 	b.Helper()
 	return a.scrape(b).count(b, "controller_runtime_reconcile_total", "verticalscaler")
 }
 
-// waitReconciles waits until there have been so many passes over scalers, and returns how many
-// there have been then.
-func (a *applying) waitReconciles(b *testing.B, atLeast float64) (passes float64) {
+// waitReconciles waits until the number of reconciles of scalers is at least the given one, and
+// returns it.
+func (a *applyBench) waitReconciles(b *testing.B, atLeast float64) (count float64) {
 	b.Helper()
-	late := time.Now().Add(timeout)
-	for passes = a.reconciles(b); passes < atLeast; passes = a.reconciles(b) {
-		require.True(b, time.Now().Before(late), "%v of %v passes in %v", passes, atLeast, timeout)
-		pass(time.Second) // Metrics can be read and not watched.
+	deadline := time.Now().Add(timeout)
+	for count = a.reconciles(b); count < atLeast; count = a.reconciles(b) {
+		require.True(b, time.Now().Before(deadline), "%v of %v reconciles in %v", count, atLeast, timeout)
+		sleep(time.Second) // Metrics cannot be watched.
 	}
-	return passes
+	return count
 }
 
-// label changes a label of an object, to a value that it never had.
-func (a *applying) label(b *testing.B, object client.Object) error {
+// label changes a label of an object to a new value.
+func (a *applyBench) label(b *testing.B, object client.Object) error {
 	return a.patchMetadata(b, object, "labels", "changed", strconv.FormatInt(time.Now().UnixNano(), 10))
 }
 
-func (a *applying) annotate(b *testing.B, object client.Object, key, value string) error {
+func (a *applyBench) annotate(b *testing.B, object client.Object, key, value string) error {
 	return a.patchMetadata(b, object, "annotations", key, value)
 }
 
-func (a *applying) patchMetadata(b *testing.B, object client.Object, field, key, value string) error {
+func (a *applyBench) patchMetadata(b *testing.B, object client.Object, field, key, value string) error {
 	change := fmt.Sprintf(`{"metadata":{%q:{%q:%q}}}`, field, key, value)
 	return a.client.Patch(b.Context(), object.DeepCopyObject().(client.Object),
 		client.RawPatch("application/merge-patch+json", []byte(change)))
 }
 
-// deployments returns Deployments by their names alone.
+// deployments returns Deployments that have only a name.
 func deployments(name string, count int) []client.Object {
 	objects := make([]client.Object, count)
 	for i := range objects {
 		objects[i] = &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", name, i)}}
 	}
 	return objects
+}
+
+// minimumMemory returns a LimitRange that requires each container to request so much memory.
+func minimumMemory(memory resource.Quantity) *corev1.LimitRange {
+	return &corev1.LimitRange{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "minimum"},
+		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
+			{Type: corev1.LimitTypeContainer, Min: corev1.ResourceList{corev1.ResourceMemory: memory}},
+		}},
+	}
 }
 
 func isResize(r request) bool { return r.Object.Resource == "pods" && r.Object.Subresource == "resize" }

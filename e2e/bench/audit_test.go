@@ -23,7 +23,7 @@ const (
 	lease       = "upright-manager"
 )
 
-// request is a request in the API server's audit log.
+// request is an entry of the API server's audit log.
 type request struct {
 	Verb  string `json:"verb"`
 	Stage string `json:"stage"`
@@ -50,14 +50,13 @@ func (r request) String() string {
 
 func (r request) isEvent() bool { return r.Object.Resource == "events" }
 
-// of reports whether the request is about the object, its Deployment or an event of it.
-func (r request) of(name string) bool {
+// concerns reports whether the request is for the object of that name, its Deployment or its events.
+func (r request) concerns(name string) bool {
 	return r.Object.Name == name || r.isEvent() && strings.HasPrefix(r.Object.Name, name+".")
 }
 
-// writes returns the manager's writes, tried or done, but for those of its lease,
-// which include the event that it has become the leader. What asks the API server
-// to authenticate or authorize somebody writes nothing.
+// writes returns the manager's write requests, successful or not. It leaves out those for the
+// lease and for the event of a new leader, and reviews of tokens and access, which write nothing.
 func writes(b require.TestingT, auditLog string) []request {
 	return selected(requests(b, auditLog), isWrite)
 }
@@ -76,7 +75,7 @@ func requests(b require.TestingT, auditLog string) []request {
 			return found
 		}
 		require.NoError(b, err)
-		// A watch is in the log twice: when it begins, and when it has ended.
+		// The log contains a watch twice: when it starts, and when it ends.
 		if r.User.Username == managerUser && (r.Verb != "watch" || r.Stage != "ResponseComplete") {
 			found = append(found, r)
 		}
@@ -89,19 +88,20 @@ func isWrite(r request) bool {
 }
 
 func isLease(r request) bool {
-	return r.Object.Resource == "leases" || r.isEvent() && r.Object.Namespace == cluster.ManagerNamespace && r.of(lease)
+	return r.Object.Resource == "leases" || r.isEvent() && r.Object.Namespace == cluster.ManagerNamespace && r.concerns(lease)
 }
 
-// between returns the requests that were received from one time to another.
+// between returns the requests that the API server received in an interval.
 func between(requests []request, from, to time.Time) []request {
 	return selected(requests, func(r request) bool { return !r.Received.Before(from) && r.Received.Before(to) })
 }
 
-func selected(requests []request, by func(request) bool) []request {
-	return slices.DeleteFunc(slices.Clone(requests), func(r request) bool { return !by(r) })
+// selected returns the requests that match.
+func selected(requests []request, matches func(request) bool) []request {
+	return slices.DeleteFunc(slices.Clone(requests), func(r request) bool { return !matches(r) })
 }
 
-func TestWritesAreThoseOfTheManagerButForItsLease(t *testing.T) {
+func TestWritesLeaveOutTheLeaseAndOtherUsers(t *testing.T) {
 	line := func(user, verb, resource, name string) string {
 		return fmt.Sprintf(`{"verb":%q,"user":{"username":%q},"objectRef":{"resource":%q,"namespace":"upright-system","name":%q},`+
 			`"responseStatus":{"code":200},"requestReceivedTimestamp":"2026-01-02T03:04:05.678901Z"}`+"\n", verb, user, resource, name)
@@ -119,7 +119,7 @@ func TestWritesAreThoseOfTheManagerButForItsLease(t *testing.T) {
 	found := writes(t, file)
 
 	assert.Len(t, found, 3)
-	assert.Len(t, selected(found, func(r request) bool { return r.of("a") }), 2)
+	assert.Len(t, selected(found, func(r request) bool { return r.concerns("a") }), 2)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 	assert.Len(t, between(found, at, at.Add(1)), 3)
 	assert.Empty(t, between(found, at.Add(1), at.Add(time.Hour)))

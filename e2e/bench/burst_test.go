@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// BenchmarkBurst measures how long it takes until Busyboxes that are created at
-// once are available, and how long they wait in the work queue.
+// BenchmarkBurst creates many Busyboxes at the same time. It measures the time until
+// all are available, and how long they are in the work queue.
 func BenchmarkBurst(b *testing.B) {
 	count := fullOr(1000, 20)
 	b.Run(fmt.Sprintf("objects=%d", count), func(b *testing.B) {
 		u := start(b)
 		objects := busyboxes(count, 1)
-		record := startRecord(b, u.client)
+		log := startStateLog(b, u.client)
 
 		b.ResetTimer()
 		begin := time.Now()
 		u.create(b, objects)
-		record.waitAvailable(b, objects, 1)
+		log.waitAvailable(b, objects, 1)
 		took := time.Since(begin).Seconds()
 		b.StopTimer()
 
@@ -26,6 +26,6 @@ func BenchmarkBurst(b *testing.B) {
 		b.ReportMetric(took, "s-to-available")
 		b.ReportMetric(float64(count)/took, "objects/s")
 		b.ReportMetric(quantile(waits, 0.99), "p99-queue-s")
-		b.ReportMetric(0, "ns/op") // The same as s-to-available.
+		b.ReportMetric(0, "ns/op") // Omit it: it equals s-to-available.
 	})
 }

@@ -1,7 +1,7 @@
-// Package bench measures the manager on a whole cluster, under its own
-// ServiceAccount and with the arguments that it is deployed with. A benchmark
-// starts a cluster of its own, and one run of it is one measurement, which takes
-// longer than the time that go test gives a benchmark: none of them looks at b.N.
+// Package bench measures the manager on a whole cluster. The manager runs with its own
+// ServiceAccount and with the arguments of its Deployment. Each benchmark starts its own
+// cluster and makes one measurement, which takes longer than -benchtime. Therefore the
+// benchmarks ignore b.N.
 package bench
 
 import (
@@ -25,7 +25,7 @@ import (
 	"example.com/upright/e2e/cluster"
 )
 
-// Where things are, seen from this folder.
+// Paths relative to this folder.
 const (
 	toolsDir   = "../../.tools/bin"
 	deployDir  = "../../deploy"
@@ -33,22 +33,22 @@ const (
 )
 
 const (
-	// qps does not hold back kube-controller-manager: it is not what is measured.
+	// qps is high, so that kube-controller-manager and kube-scheduler do not limit what is measured.
 	qps = 2000
-	// users is the number of clients that create or change objects at a time.
+	// users is the number of concurrent clients that create or change objects.
 	users = 16
-	// namespace is where the objects are.
+	// namespace contains all objects of a benchmark.
 	namespace = "bench"
 )
 
-// upright is a cluster with the manager on it.
+// upright is a cluster with Upright installed. manager is the one that was started last.
 type upright struct {
 	cluster *cluster.Cluster
 	client  client.WithWatch
 	manager *cluster.Manager
 }
 
-// start starts a cluster and the manager, until the benchmark ends.
+// start starts a cluster and the manager. They stop when the benchmark ends.
 func start(b *testing.B) *upright {
 	b.Helper()
 	u := startCluster(b, 0)
@@ -56,11 +56,11 @@ func start(b *testing.B) *upright {
 	return u
 }
 
-// startCluster starts a cluster on which everything is installed and no manager runs, with so
-// many nodes, or as many as a cluster has by default.
+// startCluster starts a cluster and installs Upright, but does not start the manager. With 0
+// nodes, the cluster has the default number.
 func startCluster(b *testing.B, nodes int) *upright {
 	b.Helper()
-	// A log would get into the middle of a line of results.
+	// Logs would be mixed into the lines with results.
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	c, err := cluster.Start(b.Context(), cluster.Options{Dir: b.TempDir(), Tools: toolsDir, QPS: qps, Nodes: nodes})
@@ -76,7 +76,7 @@ func startCluster(b *testing.B, nodes int) *upright {
 	return u
 }
 
-// startManager starts the manager with the arguments that it is deployed with and others.
+// startManager starts the manager with the arguments of its Deployment and the given ones.
 func (u *upright) startManager(b *testing.B, args ...string) {
 	b.Helper()
 	var err error
@@ -91,7 +91,7 @@ func (u *upright) stopManager(b *testing.B) {
 	require.NoError(b, u.manager.Stop(b.Context()))
 }
 
-// create creates objects, some at a time.
+// create creates objects concurrently.
 func (u *upright) create(b *testing.B, objects []client.Object) {
 	b.Helper()
 	each(b, objects, func(object client.Object) error {
@@ -99,7 +99,7 @@ func (u *upright) create(b *testing.B, objects []client.Object) {
 	})
 }
 
-// patch changes the spec of all objects, some at a time.
+// patch changes the spec of all objects concurrently.
 func (u *upright) patch(b *testing.B, objects []client.Object, spec string) {
 	b.Helper()
 	change := client.RawPatch("application/merge-patch+json", []byte(`{"spec":`+spec+`}`))
@@ -108,6 +108,7 @@ func (u *upright) patch(b *testing.B, objects []client.Object, spec string) {
 	})
 }
 
+// each calls do for all objects, up to users at a time.
 func each(b *testing.B, objects []client.Object, do func(client.Object) error) {
 	b.Helper()
 	var group errgroup.Group
@@ -118,7 +119,7 @@ func each(b *testing.B, objects []client.Object, do func(client.Object) error) {
 	require.NoError(b, group.Wait())
 }
 
-// paced is each, beginning with so many objects a second.
+// paced is like each, and starts perSecond calls per second.
 func paced(b *testing.B, objects []client.Object, perSecond float32, do func(client.Object) error) {
 	b.Helper()
 	pace := flowcontrol.NewTokenBucketRateLimiter(perSecond, 1)
@@ -131,7 +132,7 @@ func paced(b *testing.B, objects []client.Object, perSecond float32, do func(cli
 	})
 }
 
-// busyboxes returns Busyboxes that are still to be created.
+// busyboxes returns Busyboxes that do not exist on the cluster yet.
 func busyboxes(count int, size int32) []client.Object {
 	objects := make([]client.Object, count)
 	for i := range objects {
@@ -142,10 +143,10 @@ func busyboxes(count int, size int32) []client.Object {
 	return objects
 }
 
-// fullOr returns how much of something to measure with: all, or a little in the short form.
-func fullOr[T any](full, little T) T {
+// fullOr returns the first value, or the second one with -short.
+func fullOr[T any](full, short T) T {
 	if testing.Short() {
-		return little
+		return short
 	}
 	return full
 }

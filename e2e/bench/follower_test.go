@@ -22,20 +22,20 @@ import (
 // timeout bounds each wait for the cluster or the manager.
 const timeout = 5 * time.Minute
 
-// follower hands on what watches show of the objects of the namespace.
+// follower watches objects of the namespace and calls a function for each event.
 type follower struct {
 	client client.WithWatch
 
 	mu  sync.Mutex
 	err error
 
-	changed  chan struct{} // Holds one element when something was handed on.
+	changed  chan struct{} // Contains one element after an event.
 	watching sync.WaitGroup
 	ctx      context.Context
 	stop     context.CancelFunc
 }
 
-// newFollower returns a follower that watches until it is stopped or the benchmark ends.
+// newFollower returns a follower that watches until end is called or the benchmark ends.
 func newFollower(b *testing.B, c client.WithWatch) *follower {
 	b.Helper()
 	f := &follower{client: c, changed: make(chan struct{}, 1)}
@@ -44,16 +44,16 @@ func newFollower(b *testing.B, c client.WithWatch) *follower {
 	return f
 }
 
-// follow calls add, with the lock held, for the objects that there are of a list's kind, and
-// then for each revision of one.
+// follow calls add, with the lock held, for all existing objects of a kind, and then for each of
+// their events.
 func (f *follower) follow(b *testing.B, list client.ObjectList, add func(runtime.Object)) {
 	b.Helper()
 	require.NoError(b, f.client.List(f.ctx, list, client.InNamespace(namespace)))
 	require.NoError(b, meta.EachListItem(list, func(object runtime.Object) error {
-		f.handOn(object, add)
+		f.deliver(object, add)
 		return nil
 	}))
-	// Where the API server, being busy, ends a watch, the next begins where that one ended.
+	// A busy API server can end a watch. The next one continues at the same revision.
 	events, err := watchtools.NewRetryWatcherWithContext(f.ctx, list.GetResourceVersion(), &toolscache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return f.client.Watch(ctx, list, &client.ListOptions{Namespace: namespace, Raw: &options})
@@ -68,19 +68,19 @@ func (f *follower) follow(b *testing.B, list client.ObjectList, add func(runtime
 				return
 			case e, open := <-events.ResultChan():
 				if !open {
-					return // The event before it says why, unless the context has ended.
+					return // The previous event has the error, unless the context has ended.
 				}
-				f.handOn(e.Object, add)
+				f.deliver(e.Object, add)
 			}
 		}
 	})
 }
 
-func (f *follower) handOn(object runtime.Object, add func(runtime.Object)) {
+func (f *follower) deliver(object runtime.Object, add func(runtime.Object)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, isStatus := object.(*metav1.Status); isStatus {
-		f.err = errors.Join(f.err, fmt.Errorf("a watch has a gap: %w", apierrors.FromObject(object)))
+		f.err = errors.Join(f.err, fmt.Errorf("a watch missed events: %w", apierrors.FromObject(object)))
 	} else {
 		add(object)
 	}
@@ -90,30 +90,30 @@ func (f *follower) handOn(object runtime.Object, add func(runtime.Object)) {
 	}
 }
 
-// wait waits until done, called with the lock held, reports that what it waits for has happened.
-func (f *follower) wait(b *testing.B, done func() bool) {
+// wait waits until isDone returns true. It calls isDone with the lock held.
+func (f *follower) wait(b *testing.B, isDone func() bool) {
 	b.Helper()
-	late := time.NewTimer(timeout)
-	defer late.Stop()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
 	for {
 		f.mu.Lock()
-		is, err := done(), f.err
+		done, err := isDone(), f.err
 		f.mu.Unlock()
 		require.NoError(b, err)
-		if is {
+		if done {
 			return
 		}
 		select {
 		case <-f.changed:
-		case <-late.C:
-			require.Fail(b, "what is waited for has not happened", "in %v", timeout)
+		case <-deadline.C:
+			require.Fail(b, "the expected events did not arrive", "in %v", timeout)
 		case <-f.ctx.Done():
 			require.NoError(b, f.ctx.Err())
 		}
 	}
 }
 
-// end ends all watches. What was handed on can then be read without the lock.
+// end ends all watches. After it, no lock is needed to read what add stored.
 func (f *follower) end(b *testing.B) {
 	b.Helper()
 	f.stop()

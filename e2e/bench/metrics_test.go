@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A scraper as a monitoring system would have it.
+// scraper is a ServiceAccount that may read metrics, like that of a monitoring system.
 const scraper = `
 apiVersion: v1
 kind: ServiceAccount
@@ -31,8 +31,8 @@ subjects:
 // families are the manager's metrics, by name.
 type families map[string]*dto.MetricFamily
 
-// scrape returns the manager's metrics. It asks for the format that has native
-// histograms: the others have a bucket for each power of ten.
+// scrape returns the manager's metrics. It requests the only format with native histograms:
+// in the other formats, a histogram has one bucket per power of ten.
 func (u *upright) scrape(b *testing.B) families {
 	b.Helper()
 	require.NoError(b, u.cluster.Apply(b.Context(), scraper))
@@ -42,7 +42,7 @@ func (u *upright) scrape(b *testing.B) families {
 	require.NoError(b, err)
 	request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(token))
 	request.Header.Set("Accept", string(expfmt.NewFormat(expfmt.TypeProtoDelim)))
-	// The certificate is self-signed, as it is where none is configured.
+	// No certificate is configured, so that the manager signs its own.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	response, err := client.Do(request)
@@ -62,7 +62,7 @@ func (u *upright) scrape(b *testing.B) families {
 	}
 }
 
-// of returns the metrics of a name, of which there must be one, for one controller.
+// of returns the metrics with a name for one controller. There must be at least one.
 func (f families) of(b *testing.B, name, controller string) []*dto.Metric {
 	b.Helper()
 	found := slices.DeleteFunc(slices.Clone(f[name].GetMetric()), func(metric *dto.Metric) bool {
@@ -70,11 +70,11 @@ func (f families) of(b *testing.B, name, controller string) []*dto.Metric {
 			return label.GetName() == "controller" && label.GetValue() == controller
 		})
 	})
-	require.NotEmpty(b, found, "the manager's %s of %s", name, controller)
+	require.NotEmpty(b, found, "metric %s of controller %s", name, controller)
 	return found
 }
 
-// count returns the sum of the counters of a name for one controller.
+// count returns the sum of the counters with a name for one controller.
 func (f families) count(b *testing.B, name, controller string) float64 {
 	b.Helper()
 	sum := 0.0

@@ -13,46 +13,47 @@ import (
 )
 
 const (
-	// ticksPerSecond is the unit of processor time in /proc, the same on every Linux.
+	// ticksPerSecond is the unit of CPU time in /proc. It is the same on every Linux.
 	ticksPerSecond = 100
-	// look is how often the memory of a process is looked at.
-	look = 100 * time.Millisecond
+	// memoryInterval is the time between two readings of a process's memory.
+	memoryInterval = 100 * time.Millisecond
 )
 
-// consumption is what a process used in some time.
+// consumption is what a process used in an interval.
 type consumption struct {
 	span
-	// cpu is in seconds.
+	// cpu is the CPU time in seconds.
 	cpu float64
-	// resident is the most memory in that time, and most the most ever, in bytes.
-	resident, most float64
+	// resident is the maximum resident memory in the interval, in bytes. peak is the maximum since
+	// the start of the process.
+	resident, peak float64
 }
 
-// observe returns what a process uses in the time to come.
-func observe(b *testing.B, pid int, duration time.Duration) consumption {
+// measureProcess waits for the duration and returns what a process used in it.
+func measureProcess(b *testing.B, pid int, duration time.Duration) consumption {
 	b.Helper()
 	used := consumption{span: span{from: time.Now()}, cpu: -cpuSeconds(b, pid)}
 	end := time.NewTimer(duration)
-	tick := time.NewTicker(look)
+	tick := time.NewTicker(memoryInterval)
 	defer tick.Stop()
 	for {
 		used.resident = max(used.resident, memory(b, pid, "VmRSS"))
 		select {
 		case used.to = <-end.C:
 			used.cpu += cpuSeconds(b, pid)
-			used.most = max(memory(b, pid, "VmHWM"), used.resident) // The kernel adds up in batches.
+			used.peak = max(memory(b, pid, "VmHWM"), used.resident) // The kernel updates VmHWM in batches.
 			return used
 		case <-tick.C:
 		}
 	}
 }
 
-// cpuSeconds returns the processor time that a process has used, its own and the kernel's for it.
+// cpuSeconds returns the CPU time of a process since its start, in user mode and in the kernel.
 func cpuSeconds(b *testing.B, pid int) float64 {
 	b.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	require.NoError(b, err)
-	// The program's name, in parentheses, may have spaces. The third field comes after it.
+	// The second field is the program's name in parentheses, which can contain spaces.
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
 	const third, utime, stime = 3, 14, 15
 	ticks := 0
@@ -64,7 +65,7 @@ func cpuSeconds(b *testing.B, pid int) float64 {
 	return float64(ticks) / ticksPerSecond
 }
 
-// memory returns a figure of /proc/<pid>/status in bytes.
+// memory returns a value from /proc/<pid>/status in bytes.
 func memory(b *testing.B, pid int, name string) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -11,16 +11,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// quantile returns the quantile of a native histogram of durations. Within the
-// bucket that holds it, it is where it would be if their logarithms were spread evenly.
+// quantile returns a quantile of a native histogram of durations. Within a bucket, it assumes
+// that the logarithms of the durations are distributed evenly.
 func quantile(h *dto.Histogram, q float64) float64 {
 	rank := q * float64(h.GetSampleCount())
 	seen := float64(h.GetZeroCount())
 	if seen >= rank {
 		return h.GetZeroThreshold()
 	}
-	// Bucket i ends at growth^i. Spans are runs of buckets that are not empty, each
-	// bucket with the difference of its count to that of the one before it.
+	// Bucket i ends at growth^i. A span is a sequence of buckets. The deltas are the differences
+	// between the count of a bucket and that of the previous one.
 	growth := math.Pow(2, math.Pow(2, -float64(h.GetSchema())))
 	deltas := h.GetPositiveDelta()
 	count, bucket := int64(0), 0
@@ -39,7 +39,7 @@ func quantile(h *dto.Histogram, q float64) float64 {
 	return math.Inf(1)
 }
 
-func TestQuantileIsThatOfTheDurationsThatWereObserved(t *testing.T) {
+func TestQuantileApproximatesTheObservedDurations(t *testing.T) {
 	histogram := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "waits", NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
 	})
@@ -56,13 +56,13 @@ func TestQuantileIsThatOfTheDurationsThatWereObserved(t *testing.T) {
 	assert.Zero(t, quantile(&dto.Histogram{}, 0.99))
 }
 
-// percentile returns the least of the figures that so many percent of them do not exceed.
+// percentile returns the lowest of the figures that is not below the given percentage of them.
 func percentile(figures []float64, percent float64) float64 {
 	sorted := slices.Sorted(slices.Values(figures))
 	return sorted[int(math.Ceil(percent/100*float64(len(sorted))))-1]
 }
 
-func TestPercentileIsOneOfTheFigures(t *testing.T) {
+func TestPercentileReturnsOneOfTheFigures(t *testing.T) {
 	figures := []float64{4, 1, 3, 2}
 	for percent, want := range map[float64]float64{25: 1, 26: 2, 50: 2, 99: 4, 100: 4} {
 		assert.InDelta(t, want, percentile(figures, percent), 0, "%v %%", percent)

@@ -23,7 +23,7 @@ import (
 	"example.com/upright/internal/recommender"
 )
 
-// What each container uses, all the time.
+// The constant usage of each container.
 var (
 	steadyCPU    = resource.MustParse("250m")
 	steadyMemory = resource.MustParse("300Mi")
@@ -32,13 +32,13 @@ var (
 const (
 	// podsEach is the number of pods of a Deployment.
 	podsEach = 2
-	// learned is how far back a history goes that is made up.
-	learned = 14 * 24 * time.Hour
+	// historySpan is the length of the prepared histories.
+	historySpan = 14 * 24 * time.Hour
 )
 
-// createScaled creates Deployments of pods with a steady usage, and when that of all pods has
-// been measured their VerticalScalers, each with the spec: the API server looks at all of a
-// namespace whenever it creates a pod.
+// createScaled creates Deployments with a steady usage. When metrics-server has measured all their
+// pods, it creates a VerticalScaler with the spec for each. It does so last, because the API server
+// creates pods more slowly if there are many VerticalScalers in their namespace.
 func (u *upright) createScaled(
 	b *testing.B, count int, requests corev1.ResourceList, spec autoscalingv1beta1.VerticalScalerSpec,
 ) {
@@ -55,11 +55,11 @@ func (u *upright) createScaled(
 	require.NoError(b, err)
 	metrics, err := versioned.NewForConfig(config)
 	require.NoError(b, err)
-	// What has been measured can be listed and not watched.
+	// The metrics API has no watch.
 	require.NoError(b, wait.PollUntilContextTimeout(b.Context(), time.Second, timeout, true, func(ctx context.Context) (bool, error) {
-		measured, err := metrics.MetricsV1beta1().PodMetricses(namespace).List(ctx, metav1.ListOptions{})
-		return err == nil && len(measured.Items) == count*podsEach, nil
-	}), "until metrics-server has measured all pods")
+		podMetrics, err := metrics.MetricsV1beta1().PodMetricses(namespace).List(ctx, metav1.ListOptions{})
+		return err == nil && len(podMetrics.Items) == count*podsEach, nil
+	}), "waiting until metrics-server has measured all pods")
 	u.create(b, scalers)
 }
 
@@ -82,29 +82,28 @@ func steadyDeployment(name string, requests corev1.ResourceList) *appsv1.Deploym
 	}
 }
 
-// waitScalers waits until so many scalers have a recommendation from samples of at
-// least that span.
+// waitScalers waits until count scalers have recommendations from samples of at least that span.
 func (u *upright) waitScalers(b *testing.B, count int, atLeast time.Duration) {
 	b.Helper()
 	recommended := map[string]bool{}
 	scalers := newFollower(b, u.client)
 	scalers.follow(b, &autoscalingv1beta1.VerticalScalerList{}, func(object runtime.Object) {
 		if scaler, isScaler := object.(*autoscalingv1beta1.VerticalScaler); isScaler {
-			said := scaler.Status.Recommendations
-			recommended[scaler.Name] = len(said) > 0 && said[0].Span.Duration >= atLeast
+			recommendations := scaler.Status.Recommendations
+			recommended[scaler.Name] = len(recommendations) > 0 && recommendations[0].Span.Duration >= atLeast
 		}
 	})
 	scalers.wait(b, func() bool { return all(recommended, count) })
 	scalers.end(b)
 }
 
-// all reports whether there are so many names, and it is so of each.
-func all(is map[string]bool, count int) bool {
-	return len(is) == count && !slices.Contains(slices.Collect(maps.Values(is)), false)
+// all reports whether there are count values and all are true.
+func all(values map[string]bool, count int) bool {
+	return len(values) == count && !slices.Contains(slices.Collect(maps.Values(values)), false)
 }
 
-// ageHistories puts histories of weeks into the checkpoints, while no manager runs
-// that would write them again.
+// ageHistories puts histories of two weeks into the checkpoints. No manager may run meanwhile: it
+// would overwrite them.
 func (u *upright) ageHistories(b *testing.B, count int) {
 	b.Helper()
 	var checkpoints autoscalingv1beta1.VerticalScalerCheckpointList
@@ -121,12 +120,12 @@ func (u *upright) ageHistories(b *testing.B, count int) {
 	each(b, objects, func(object client.Object) error { return u.client.Update(b.Context(), object) })
 }
 
-// steadyHistory returns the checkpoint of a container's history, had its usage been
-// measured once a minute until now.
+// steadyHistory returns the checkpoint of a container's history, with one measurement per minute
+// until now.
 func steadyHistory(b *testing.B, now time.Time) []byte {
 	b.Helper()
 	history := recommender.New(recommender.DefaultHalfLife)
-	for at := now.Add(-learned); at.Before(now); at = at.Add(time.Minute) {
+	for at := now.Add(-historySpan); at.Before(now); at = at.Add(time.Minute) {
 		for range podsEach {
 			require.NoError(b, history.AddCPU(at, steadyCPU.AsApproximateFloat64()))
 			require.NoError(b, history.AddMemory(at, steadyMemory.Value()))

@@ -1,7 +1,7 @@
-// Package cluster runs a whole Kubernetes cluster on this machine: etcd,
-// kube-apiserver, kube-controller-manager, kube-scheduler and metrics-server as
-// they are, and kwok in place of the kubelets. It needs no image and no
-// privilege, listens on loopback only, and writes only below a folder of its own.
+// Package cluster runs a whole Kubernetes cluster on this machine: the real etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler and metrics-server, and
+// kwok in place of the kubelets. It needs no images and no privileges, listens
+// only on loopback, and writes only to its own folder.
 package cluster
 
 import (
@@ -26,30 +26,30 @@ const (
 	defaultQPS   = 500
 )
 
-// Options says where a cluster lives and how large it is.
+// Options are the options of Start.
 type Options struct {
-	// Dir holds everything that the cluster writes. No two running clusters may
-	// share it.
+	// Dir is the folder for everything that the cluster writes. Two running clusters
+	// must not share it.
 	Dir string
-	// Tools is the folder of the binaries to run: those of Kubernetes, etcd, kwok,
-	// metrics-server and Helm.
+	// Tools is the folder with the binaries of Kubernetes, etcd, kwok, metrics-server
+	// and Helm.
 	Tools string
-	// Nodes is the number of simulated nodes, 3 by default.
+	// Nodes is the number of simulated nodes. The default is 3.
 	Nodes int
-	// QPS limits the requests a second of kube-controller-manager and of
-	// kube-scheduler, 500 by default, with bursts of twice as many.
+	// QPS limits the requests per second of kube-controller-manager and of
+	// kube-scheduler. The default is 500. Bursts may be twice as high.
 	QPS int
 }
 
-// Cluster is a cluster that has been started.
+// Cluster is a started cluster.
 type Cluster struct {
 	dir   string
 	tools string
 }
 
 // Start starts a cluster and waits until its nodes and its metrics API are
-// ready. Whatever runs or lies in the folder from before is removed first.
-// When it fails, no process is left, but the logs are.
+// ready. It first stops and removes a previous cluster in the folder. If it
+// fails, it stops all processes and keeps the logs.
 func Start(ctx context.Context, options Options) (*Cluster, error) {
 	c, err := locate(options.Dir, options.Tools)
 	if err != nil {
@@ -66,8 +66,8 @@ func Start(ctx context.Context, options Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Open returns the cluster that runs in a folder. It fails with an error that is
-// [os.ErrNotExist] where none has been started.
+// Open returns the cluster that runs in a folder. It returns an error that is
+// [os.ErrNotExist] if no cluster has been started there.
 func Open(dir, tools string) (*Cluster, error) {
 	c, err := locate(dir, tools)
 	if err != nil {
@@ -79,8 +79,8 @@ func Open(dir, tools string) (*Cluster, error) {
 	return c, nil
 }
 
-// Stop stops the cluster that lives in a folder, whether or not it runs, is still
-// whole, or was ever started.
+// Stop stops the cluster in a folder. It is no error if the cluster does not run,
+// has lost some of its processes, or was never started.
 func Stop(ctx context.Context, dir string) error {
 	c, err := locate(dir, "")
 	if err != nil {
@@ -89,39 +89,39 @@ func Stop(ctx context.Context, dir string) error {
 	return c.Stop(ctx)
 }
 
-// Stop ends every process of the cluster, the manager's included, and removes
-// what the cluster wrote, except for the manager's log. It does no harm to call
-// it where nothing runs.
+// Stop ends every process of the cluster, including the manager, and removes
+// what the cluster wrote, except for the manager's log. It does nothing if
+// nothing runs.
 func (c *Cluster) Stop(ctx context.Context) error {
 	if err := c.end(ctx); err != nil {
 		return err
 	}
 	for _, path := range []string{c.Kubeconfig(), c.managerKubeconfig(), c.manifests(), c.path("kwok"), c.path("cache")} {
 		if err := os.RemoveAll(path); err != nil {
-			return fmt.Errorf("removing what the cluster wrote: %w", err)
+			return fmt.Errorf("removing the files of the cluster: %w", err)
 		}
 	}
 	return nil
 }
 
-// Dir is the folder of the cluster.
+// Dir returns the folder of the cluster.
 func (c *Cluster) Dir() string { return c.dir }
 
-// Kubeconfig is the file with the cluster administrator's credentials.
+// Kubeconfig returns the file with the cluster administrator's credentials.
 func (c *Cluster) Kubeconfig() string { return c.path("kubeconfig") }
 
-// Logs is the folder with a log for each process of the control plane.
+// Logs returns the folder with one log per process of the control plane.
 func (c *Cluster) Logs() string { return filepath.Join(c.components(), "logs") }
 
-// AuditLog is the file to which the API server writes the manager's requests, at
-// level Metadata, one JSON object a line.
+// AuditLog returns the file to which the API server writes the manager's requests,
+// at level Metadata, one JSON object per line.
 func (c *Cluster) AuditLog() string { return filepath.Join(c.Logs(), "audit.log") }
 
-// ManagerLog is the file to which the managers of this cluster write by default.
+// ManagerLog returns the default log file of the managers of this cluster.
 func (c *Cluster) ManagerLog() string { return filepath.Join(c.path("logs"), "manager.log") }
 
-// Config is the cluster administrator's client configuration, without a limit on
-// the rate of requests.
+// Config returns the cluster administrator's client configuration, without a limit
+// on the rate of requests.
 func (c *Cluster) Config() (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
 	if err != nil {
@@ -131,7 +131,7 @@ func (c *Cluster) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// Ready tells whether the API server answers and says that it is ready.
+// Ready returns an error unless the readiness check of the API server succeeds.
 func (c *Cluster) Ready(ctx context.Context) error {
 	_, err := c.Kubectl(ctx, "get", "--raw", "/readyz", "--request-timeout=5s")
 	return err
@@ -149,7 +149,7 @@ func locate(dir, tools string) (*Cluster, error) {
 	return &Cluster{dir: dir, tools: tools}, nil
 }
 
-// start creates the control plane, teaches kwok how its nodes and pods behave,
+// start creates the control plane, configures how kwok simulates nodes and pods,
 // and adds the nodes.
 func (c *Cluster) start(ctx context.Context, options Options) error {
 	config, err := c.writeManifests(options)
@@ -159,10 +159,10 @@ func (c *Cluster) start(ctx context.Context, options Options) error {
 	create := c.command(ctx, "kwokctl", "create", "cluster",
 		"--name", clusterName, "--config", config, "--kubeconfig", c.Kubeconfig(), "--timeout", startTimeout.String())
 	if _, err := run(create); err != nil {
-		return fmt.Errorf("starting the control plane, whose logs are in %s: %w", c.Logs(), err)
+		return fmt.Errorf("starting the control plane (its logs are in %s): %w", c.Logs(), err)
 	}
 	if err := c.waitEstablished(ctx); err != nil {
-		return fmt.Errorf("waiting for the kinds of kwok to be served: %w", err)
+		return fmt.Errorf("waiting until the API server serves the kinds of kwok: %w", err)
 	}
 	for _, step := range [][]string{
 		{"apply", "--server-side", "-f", c.manifest("simulation")},
@@ -170,7 +170,7 @@ func (c *Cluster) start(ctx context.Context, options Options) error {
 		{"wait", "--for=condition=Ready", "nodes", "--all", "--timeout=1m"},
 	} {
 		if _, err := c.Kubectl(ctx, step...); err != nil {
-			return fmt.Errorf("preparing the cluster, whose logs are in %s: %w", c.Logs(), err)
+			return fmt.Errorf("preparing the cluster (its logs are in %s): %w", c.Logs(), err)
 		}
 	}
 	if err := c.startMetricsServer(ctx); err != nil {
@@ -179,8 +179,8 @@ func (c *Cluster) start(ctx context.Context, options Options) error {
 	return nil
 }
 
-// end ends the manager, which then gives up its lease, and after it the control
-// plane, whose data nobody will read again.
+// end ends the manager, so that it releases its lease, and then the control plane.
+// That gets no grace period, because nobody needs its data any more.
 func (c *Cluster) end(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTimeout)
 	defer cancel()

@@ -21,10 +21,9 @@ const (
 	chart = "../charts/web"
 )
 
-// TestClusterDoesWhatUprightIsTestedAgainst goes through what the tests of the
-// other packages take for granted, on one cluster, since each takes seconds to
-// start.
-func TestClusterDoesWhatUprightIsTestedAgainst(t *testing.T) {
+// TestClusterBehavesAsOtherTestsExpect checks what the tests of other packages rely on. It uses
+// one cluster, because each cluster takes seconds to start.
+func TestClusterBehavesAsOtherTestsExpect(t *testing.T) {
 	c := start(t)
 
 	t.Run("pods of a Helm 4 release run", func(t *testing.T) {
@@ -33,7 +32,7 @@ func TestClusterDoesWhatUprightIsTestedAgainst(t *testing.T) {
 	t.Run("pods of a Helm 3 release run", func(t *testing.T) {
 		installChart(t, c, 3, "by-helm-3")
 	})
-	t.Run("a resize in place shows in the pod's status", func(t *testing.T) {
+	t.Run("the status of a pod shows an in-place resize", func(t *testing.T) {
 		patch := `{"spec": {"containers": [{"name": "web", "resources": {"requests": {"cpu": "150m"}}}]}}`
 		pod := firstPod(t, c, "by-helm-4")
 		_, err := c.Kubectl(t.Context(), "patch", "pod", pod.Name, "-n", pod.Namespace, "--subresource", "resize", "-p", patch)
@@ -49,7 +48,7 @@ func TestClusterDoesWhatUprightIsTestedAgainst(t *testing.T) {
 			assert.Zero(t, status.RestartCount)
 		}, 10*time.Second, 50*time.Millisecond)
 	})
-	t.Run("the metrics API shows the usage that a pod's annotations say", func(t *testing.T) {
+	t.Run("the metrics API shows the usage in a pod's annotations", func(t *testing.T) {
 		pod := firstPod(t, c, "by-helm-3")
 		_, err := c.Kubectl(t.Context(), "annotate", "--overwrite", "pod", pod.Name, "-n", pod.Namespace,
 			"kwok.x-k8s.io/usage-cpu=70m", "kwok.x-k8s.io/usage-memory=90Mi")
@@ -62,7 +61,7 @@ func TestClusterDoesWhatUprightIsTestedAgainst(t *testing.T) {
 			assert.Contains(t, usage, " 90Mi ")
 		}, 2*time.Minute, time.Second)
 	})
-	t.Run("the garbage collector removes what a deleted Deployment owned", func(t *testing.T) {
+	t.Run("the garbage collector removes the dependents of a deleted Deployment", func(t *testing.T) {
 		_, err := c.Helm(t.Context(), 4, "uninstall", "by-helm-4", "-n", "by-helm-4")
 		require.NoError(t, err)
 
@@ -72,29 +71,29 @@ func TestClusterDoesWhatUprightIsTestedAgainst(t *testing.T) {
 			assert.Empty(t, left)
 		}, 30*time.Second, 100*time.Millisecond)
 	})
-	t.Run("an error has what the tool said", func(t *testing.T) {
+	t.Run("an error contains the output of the tool", func(t *testing.T) {
 		_, err := c.Kubectl(t.Context(), "get", "deployment", "nowhere")
 		require.ErrorContains(t, err, `deployments.apps "nowhere" not found`)
 
 		_, err = c.Helm(t.Context(), 3, "status", "nowhere")
 		require.ErrorContains(t, err, "release: not found")
 	})
-	t.Run("stopping leaves no process and nothing to open", func(t *testing.T) {
+	t.Run("Stop leaves no process and no cluster to open", func(t *testing.T) {
 		require.NoError(t, c.Stop(t.Context()))
 
 		assertNoProcess(t, c.Dir())
 		_, err := cluster.Open(c.Dir(), tools)
 		require.ErrorIs(t, err, os.ErrNotExist)
-		require.NoError(t, c.Stop(t.Context()), "stopping what has stopped")
+		require.NoError(t, c.Stop(t.Context()), "stopping it again")
 	})
 }
 
-func TestStartThatFailsNamesTheLogsAndLeavesNoProcess(t *testing.T) {
+func TestFailedStartNamesTheLogsAndLeavesNoProcess(t *testing.T) {
 	dir := t.TempDir()
 
 	_, err := cluster.Start(t.Context(), cluster.Options{Dir: dir, Tools: t.TempDir()})
 
-	require.ErrorContains(t, err, "starting the control plane, whose logs are in "+dir)
+	require.ErrorContains(t, err, "starting the control plane (its logs are in "+dir)
 	assertNoProcess(t, dir)
 }
 
@@ -113,8 +112,8 @@ func start(t *testing.T) *cluster.Cluster {
 	return c
 }
 
-// installChart installs the chart as a release, in a namespace of the same name
-// that enforces the restricted Pod Security Standard.
+// installChart installs the chart as a release. The namespace has the same name, and enforces
+// the restricted Pod Security Standard.
 func installChart(t *testing.T, c *cluster.Cluster, helm int, name string) {
 	t.Helper()
 	require.NoError(t, c.Apply(t.Context(), strings.ReplaceAll(`

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Kubectl runs kubectl as the cluster's administrator and returns what it
-// printed. Where it fails, the error holds what it printed as an error.
+// Kubectl runs kubectl as the cluster's administrator and returns its standard
+// output. If it fails, the error contains its standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return run(c.command(ctx, "kubectl", args...))
 }
 
-// Apply applies manifests from memory, server-side.
+// Apply applies manifests with server-side apply.
 func (c *Cluster) Apply(ctx context.Context, manifests string) error {
 	kubectl := c.command(ctx, "kubectl", "apply", "--server-side", "-f", "-")
 	kubectl.Stdin = strings.NewReader(manifests)
@@ -24,8 +24,8 @@ func (c *Cluster) Apply(ctx context.Context, manifests string) error {
 	return err
 }
 
-// Helm runs Helm 4 or Helm 3 as the cluster's administrator and returns what it
-// printed.
+// Helm runs Helm 4 or Helm 3 as the cluster's administrator and returns its
+// standard output.
 func (c *Cluster) Helm(ctx context.Context, version int, args ...string) (string, error) {
 	switch version {
 	case 3:
@@ -33,12 +33,12 @@ func (c *Cluster) Helm(ctx context.Context, version int, args ...string) (string
 	case 4:
 		return run(c.command(ctx, "helm", args...))
 	default:
-		return "", fmt.Errorf("there is no Helm %d among the tools", version)
+		return "", fmt.Errorf("the tools do not include Helm %d", version)
 	}
 }
 
-// command prepares a tool to work on this cluster and to keep what it caches in
-// the cluster's folder, so that nothing of the user's is read or written.
+// command returns a command that runs a tool on this cluster. Caches are in the
+// cluster's folder, so that the tool neither reads nor writes the user's files.
 func (c *Cluster) command(ctx context.Context, tool string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.tools, tool), args...)
 	cmd.Env = append(os.Environ(),
@@ -52,7 +52,7 @@ func (c *Cluster) command(ctx context.Context, tool string, args ...string) *exe
 	return cmd
 }
 
-// run runs a command and returns what it printed to its standard output.
+// run runs a command and returns its standard output.
 func run(cmd *exec.Cmd) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

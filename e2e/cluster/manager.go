@@ -20,32 +20,32 @@ import (
 )
 
 const (
-	managerGrace        = 30 * time.Second // What a pod of it has, too.
+	managerGrace        = 30 * time.Second // Like terminationGracePeriodSeconds of its Deployment.
 	managerReadyTimeout = time.Minute
 
-	// excerptLines is how much of the manager's log an error quotes.
+	// excerptLines is the number of lines of a log that an error quotes.
 	excerptLines = 15
 )
 
-// ManagerOptions says what manager to run.
+// ManagerOptions are the options of StartManager.
 type ManagerOptions struct {
 	// Binary is the manager's program.
 	Binary string
-	// Deploy is the deploy folder. The manager gets the arguments that
-	// manager/deployment.yaml in it has, so that what runs here is what is deployed.
+	// Deploy is the deploy folder. The manager gets the arguments in its file
+	// manager/deployment.yaml, so that it runs as it is deployed.
 	Deploy string
-	// ExtraArgs come after these and override them.
+	// ExtraArgs come after these arguments and override them.
 	ExtraArgs []string
-	// Output is where the manager writes; by default to the end of the file
-	// logs/manager.log in the cluster's folder.
+	// Output is the manager's standard output and standard error. By default, the
+	// manager appends to the file logs/manager.log in the cluster's folder.
 	Output *os.File
 }
 
 // Manager is a running manager process.
 type Manager struct {
-	// MetricsAddress and ProbeAddress are where the manager serves, host and port.
+	// MetricsAddress and ProbeAddress are host and port of the manager's servers.
 	MetricsAddress, ProbeAddress string
-	// Log is the file with what the manager wrote.
+	// Log is the manager's log file.
 	Log string
 
 	cmd    *exec.Cmd
@@ -53,8 +53,8 @@ type Manager struct {
 	err    error
 }
 
-// StartManager runs the manager under its ServiceAccount's credentials and waits
-// until it is ready. Where it exits before, the error has the end of its log.
+// StartManager runs the manager with its ServiceAccount's credentials and waits
+// until it is ready. If it exits before that, the error contains the end of its log.
 func (c *Cluster) StartManager(ctx context.Context, options ManagerOptions) (*Manager, error) {
 	args, err := deployedArgs(options.Deploy)
 	if err != nil {
@@ -83,8 +83,8 @@ func (c *Cluster) StartManager(ctx context.Context, options ManagerOptions) (*Ma
 	return m, nil
 }
 
-// StopManager stops the manager of this cluster that another process started, if
-// there is one.
+// StopManager stops all managers of this cluster, no matter which process started
+// them.
 func (c *Cluster) StopManager(ctx context.Context) error {
 	if err := process.End(ctx, process.Mentions(c.managerKubeconfig()), managerGrace); err != nil {
 		return fmt.Errorf("stopping the manager: %w", err)
@@ -92,20 +92,21 @@ func (c *Cluster) StopManager(ctx context.Context) error {
 	return nil
 }
 
-// PID is the id of the manager's process.
+// PID returns the id of the manager's process.
 func (m *Manager) PID() int { return m.cmd.Process.Pid }
 
-// Exited is closed when the manager's process has ended.
+// Exited returns a channel that is closed when the manager's process has ended.
 func (m *Manager) Exited() <-chan struct{} { return m.exited }
 
-// Wait waits for the manager to end and returns how it did.
+// Wait waits until the manager has ended. It returns an error if the manager failed.
 func (m *Manager) Wait() error {
 	<-m.exited
 	return m.err
 }
 
-// Stop asks the manager to stop, waits until it has, and kills it if that takes
-// too long. It returns an error unless the manager ended as it should.
+// Stop sends SIGTERM to the manager and waits until it has ended. It kills the
+// manager after a grace period. It returns an error if it had to, or if the manager
+// failed.
 func (m *Manager) Stop(ctx context.Context) error {
 	select {
 	case <-m.exited:
@@ -113,7 +114,7 @@ func (m *Manager) Stop(ctx context.Context) error {
 	default:
 	}
 	if err := m.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("asking the manager to stop: %w", err)
+		return fmt.Errorf("sending SIGTERM to the manager: %w", err)
 	}
 	select {
 	case <-m.exited:
@@ -122,17 +123,17 @@ func (m *Manager) Stop(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	m.Kill()
-	return errors.New("the manager did not stop when asked to and was killed")
+	return errors.New("the manager did not stop after SIGTERM and was killed")
 }
 
-// Kill ends the manager at once, as a crash would: it does not give up its lease.
+// Kill ends the manager like a crash: it does not release its lease.
 func (m *Manager) Kill() {
-	// The only error is that the process has ended already.
+	// The only possible error is that the process has already ended.
 	_ = m.cmd.Process.Kill()
 	<-m.exited
 }
 
-// newManager chooses where the manager serves and opens its log.
+// newManager chooses the addresses and the log of a manager.
 func newManager(log string, output *os.File) (*Manager, error) {
 	port := loopback.Ports()
 	probes, err := port()
@@ -154,8 +155,8 @@ func newManager(log string, output *os.File) (*Manager, error) {
 	return m, nil
 }
 
-// start starts the process in a session of its own, so that it outlives whoever
-// started it and a terminal's Ctrl-C reaches it through Stop alone.
+// start starts the process in its own session. It can outlive this process, and a
+// terminal's Ctrl-C does not reach it directly: the caller calls Stop.
 func (m *Manager) start(options ManagerOptions, args []string) error {
 	output := options.Output
 	if output == nil {
@@ -166,7 +167,7 @@ func (m *Manager) start(options ManagerOptions, args []string) error {
 		if err != nil {
 			return fmt.Errorf("opening the manager's log: %w", err)
 		}
-		defer file.Close() // The process keeps a descriptor of its own.
+		defer file.Close() // The process has its own descriptor.
 		output = file
 	}
 	m.cmd = exec.Command(options.Binary, args...)
@@ -184,8 +185,8 @@ func (m *Manager) start(options ManagerOptions, args []string) error {
 	return nil
 }
 
-// waitReady waits until the manager's readiness probe succeeds. Of one that ended before,
-// Stop returns how, with the end of its log.
+// waitReady waits until the manager's readiness probe succeeds. If the manager has ended, the
+// error does not quote the log, because that of Stop does.
 func (m *Manager) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, managerReadyTimeout)
 	defer cancel()
@@ -200,7 +201,7 @@ func (m *Manager) waitReady(ctx context.Context) error {
 	}
 }
 
-// excerpt is the end of the manager's log, to be quoted in an error.
+// excerpt returns the end of the manager's log, for an error.
 func (m *Manager) excerpt() string {
 	if m.Log == "" {
 		return ""
@@ -208,7 +209,7 @@ func (m *Manager) excerpt() string {
 	return process.LogExcerpt(m.Log, excerptLines)
 }
 
-// deployedArgs returns the arguments of the manager's container as it is deployed.
+// deployedArgs returns the arguments in the manager's Deployment.
 func deployedArgs(deploy string) ([]string, error) {
 	file := filepath.Join(deploy, managerDir, "deployment.yaml")
 	manifest, err := os.ReadFile(file)
@@ -221,7 +222,7 @@ func deployedArgs(deploy string) ([]string, error) {
 	}
 	containers := deployment.Spec.Template.Spec.Containers
 	if len(containers) != 1 {
-		return nil, fmt.Errorf("%s has %d containers and not the manager's alone", file, len(containers))
+		return nil, fmt.Errorf("%s has %d containers, expected only that of the manager", file, len(containers))
 	}
 	return containers[0].Args, nil
 }

@@ -15,19 +15,20 @@ import (
 //go:embed manifests
 var embedded embed.FS
 
-// clusterName is the same for every cluster: kwokctl keeps each in its own folder.
+// clusterName is the same for every cluster, because each has its own KWOK_WORKDIR.
 const clusterName = "upright"
 
-// manifests is the folder with what was embedded, rendered for this cluster.
+// manifests returns the folder with the rendered manifests of this cluster.
 func (c *Cluster) manifests() string { return c.path("manifests") }
 
 func (c *Cluster) manifest(name string) string { return filepath.Join(c.manifests(), name) }
 
-// components is the folder in which kwokctl keeps the cluster.
+// components returns the folder in which kwokctl keeps the cluster.
 func (c *Cluster) components() string { return filepath.Join(c.path("kwok"), "clusters", clusterName) }
 
-// writeManifests writes the embedded files to the cluster's folder, those that
-// are templates rendered, and returns the configuration for kwokctl.
+// writeManifests writes the embedded files to the cluster's folder and renders those
+// templates that do not depend on running processes. It returns the configuration file of
+// kwokctl.
 func (c *Cluster) writeManifests(options Options) (string, error) {
 	files, err := fs.Sub(embedded, "manifests")
 	if err != nil {
@@ -48,7 +49,7 @@ func (c *Cluster) writeManifests(options Options) (string, error) {
 	})
 }
 
-// render writes the manifest of a name from its template.
+// render renders the template of a manifest.
 func (c *Cluster) render(name string, data any) error {
 	source := name + ".tmpl"
 	parsed, err := template.New(source).
@@ -75,9 +76,9 @@ func nodeNames(count int) []string {
 	return names
 }
 
-func positiveOr(value, otherwise int) int {
+func positiveOr(value, defaultValue int) int {
 	if value > 0 {
 		return value
 	}
-	return otherwise
+	return defaultValue
 }

@@ -11,9 +11,9 @@ import (
 	"example.com/upright/e2e/cluster/process"
 )
 
-// startMetricsServer starts metrics-server and waits until the API server serves the
-// metrics API from it. It is not left to kwokctl, which starts it beside the API server:
-// metrics-server ends for good where that does not listen yet.
+// startMetricsServer starts metrics-server and waits until the metrics API is available.
+// kwokctl cannot do this: it starts metrics-server at the same time as the API server, and
+// metrics-server exits if the API server does not listen yet.
 func (c *Cluster) startMetricsServer(ctx context.Context) error {
 	port, err := loopback.Ports()()
 	if err != nil {
@@ -51,7 +51,7 @@ func (c *Cluster) runMetricsServer(port int) error {
 		"--kubelet-use-node-status-port",
 		"--kubelet-insecure-tls",
 		"--kubelet-request-timeout=5s",
-		// The least that it takes, so that a change of usage shows early.
+		// The minimum, so that a change of usage shows early.
 		"--metric-resolution=10s",
 	)
 	return err
@@ -60,7 +60,8 @@ func (c *Cluster) runMetricsServer(port int) error {
 func (c *Cluster) metricsServerLog() string { return filepath.Join(c.Logs(), "metrics-server.log") }
 
 // isComponent matches the processes of the control plane. kwokctl links each binary into
-// its folder and runs it from there; metrics-server has a certificate from there.
+// its folder and runs it from there. The arguments of metrics-server contain a certificate in
+// that folder.
 func (c *Cluster) isComponent(args []string) bool {
 	return strings.HasPrefix(args[0], c.components()+"/") ||
 		process.Runs("metrics-server", c.components())(args)

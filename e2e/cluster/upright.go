@@ -17,30 +17,29 @@ import (
 )
 
 const (
-	// ManagerNamespace is where Upright's own objects live.
+	// ManagerNamespace is the namespace of Upright's own objects.
 	ManagerNamespace = "upright-system"
-	// ManagerServiceAccount is whose credentials the manager uses.
+	// ManagerServiceAccount is the ServiceAccount of the manager.
 	ManagerServiceAccount = "upright-manager"
 
-	// managerDir is the part of the deploy folder that has the manager's Deployment.
+	// managerDir is the part of the deploy folder with the manager's Deployment.
 	managerDir = "manager"
 
 	establishedInterval = 100 * time.Millisecond
 	establishedTimeout  = time.Minute
 
-	// tokenDuration outlives any demo and any test.
+	// tokenDuration is longer than any demo or test.
 	tokenDuration = "720h"
 )
 
-// InstallUpright applies what the kustomization of the deploy folder lists, but
-// for the manager's Deployment: here the manager runs as a process of this
-// machine, and a simulated pod of it would only pretend. It returns when the API
-// server serves the kinds.
+// InstallUpright applies the resources in the kustomization of the deploy folder, except for
+// the manager's Deployment: here the manager runs as a process of this machine, because pods
+// are only simulated. It returns when the API server serves Upright's kinds.
 func (c *Cluster) InstallUpright(ctx context.Context, deploy string) error {
 	file := filepath.Join(deploy, "kustomization.yaml")
 	manifest, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("reading what to install: %w", err)
+		return fmt.Errorf("reading the kustomization: %w", err)
 	}
 	var kustomization struct {
 		Resources []string `json:"resources"`
@@ -58,28 +57,28 @@ func (c *Cluster) InstallUpright(ctx context.Context, deploy string) error {
 		}
 	}
 	if err := c.waitEstablished(ctx); err != nil {
-		return fmt.Errorf("waiting for the kinds to be served: %w", err)
+		return fmt.Errorf("waiting until the API server serves the kinds: %w", err)
 	}
 	return nil
 }
 
-// waitEstablished waits until the API server serves all the kinds that are defined. kubectl
-// fails at once on a definition that has no conditions at all yet, so it is asked again.
+// waitEstablished waits until the API server serves the kinds of all CustomResourceDefinitions.
+// It retries, because kubectl fails immediately if a definition has no conditions yet.
 func (c *Cluster) waitEstablished(ctx context.Context) error {
-	var failure error
+	var lastErr error
 	err := wait.PollUntilContextTimeout(ctx, establishedInterval, establishedTimeout, true, func(ctx context.Context) (bool, error) {
-		_, failure = c.Kubectl(ctx, "wait", "--for=condition=Established", "customresourcedefinitions", "--all",
+		_, lastErr = c.Kubectl(ctx, "wait", "--for=condition=Established", "customresourcedefinitions", "--all",
 			"--timeout="+establishedTimeout.String())
-		return failure == nil, nil
+		return lastErr == nil, nil
 	})
 	if err != nil {
-		return errors.Join(err, failure)
+		return errors.Join(err, lastErr)
 	}
 	return nil
 }
 
-// ManagerKubeconfig writes a kubeconfig that holds a token of the manager's
-// ServiceAccount and no other credentials, and returns its path.
+// ManagerKubeconfig writes a kubeconfig and returns its path. Its only credentials are a token
+// of the manager's ServiceAccount.
 func (c *Cluster) ManagerKubeconfig(ctx context.Context) (string, error) {
 	token, err := c.Kubectl(ctx, "create", "token", ManagerServiceAccount,
 		"--namespace", ManagerNamespace, "--duration", tokenDuration)

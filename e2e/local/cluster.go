@@ -10,7 +10,7 @@ import (
 	"example.com/upright/e2e/cluster"
 )
 
-// Where things are in the repository.
+// Paths in the repository.
 const (
 	clusterDir = ".cluster"
 	toolsDir   = ".tools/bin"
@@ -18,7 +18,7 @@ const (
 	managerBin = "bin/manager"
 )
 
-// step does one step of a command, and says what it does and how long it took.
+// step runs one step of a command, and prints its name and how long it took.
 func step(name string, do func() error) error {
 	fmt.Printf("%s ... ", name)
 	start := time.Now()
@@ -30,14 +30,14 @@ func step(name string, do func() error) error {
 	return nil
 }
 
-// up returns the local cluster, which it starts unless it runs already.
+// up returns the local cluster. It starts the cluster unless it already runs.
 func up(ctx context.Context) (*cluster.Cluster, error) {
 	c, err := cluster.Open(clusterDir, toolsDir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	if err == nil && c.Ready(ctx) == nil {
-		fmt.Printf("the cluster runs already, its kubeconfig is %s\n", c.Kubeconfig())
+		fmt.Printf("the cluster already runs, its kubeconfig is %s\n", c.Kubeconfig())
 		return c, nil
 	}
 	err = step("starting the cluster", func() (err error) {
@@ -57,8 +57,8 @@ func down(ctx context.Context) error {
 	})
 }
 
-// run installs Upright and runs the manager in the foreground, in place of one
-// that a demo left running.
+// run installs Upright and runs the manager in the foreground. It stops the manager
+// of a demo first.
 func run(ctx context.Context) error {
 	c, err := up(ctx)
 	if err != nil {
@@ -81,11 +81,11 @@ func run(ctx context.Context) error {
 	}
 }
 
-// install installs Upright and stops the manager of an earlier build.
+// install installs Upright and stops the previous manager, if any.
 func install(ctx context.Context, c *cluster.Cluster) error {
 	err := step("installing Upright", func() error { return c.InstallUpright(ctx, deployDir) })
 	if err != nil {
 		return err
 	}
-	return step("stopping the manager that may run", func() error { return c.StopManager(ctx) })
+	return step("stopping the previous manager", func() error { return c.StopManager(ctx) })
 }

@@ -15,8 +15,8 @@ const (
 	helmVersion   = 4
 )
 
-// demo brings up everything there is to see and prints it. Everything it does
-// can be done again, so that the demo of an earlier build becomes this one's.
+// demo starts everything and prints an overview. It can run again, for example to
+// upgrade the demo to a new build.
 func demo(ctx context.Context) error {
 	c, err := up(ctx)
 	if err != nil {
@@ -32,12 +32,12 @@ func demo(ctx context.Context) error {
 		{"starting the manager", startManager},
 		{"installing the Helm release " + demoRelease, installRelease},
 		{"applying " + samplesDir(), applySamples},
-		{"waiting until all is ready and usage is measured", waitReady},
+		{"waiting until all objects are ready and usage is measured", waitReady},
 		{"waiting until pods have the recommended size", waitApplied},
 	}
 	for _, s := range steps {
 		if err := step(s.name, func() error { return s.do(ctx, c) }); err != nil {
-			return fmt.Errorf("%w\n(the manager's log is %s, those of the control plane are in %s)",
+			return fmt.Errorf("%w\n(the log of the manager is %s, the logs of the control plane are in %s)",
 				err, c.ManagerLog(), c.Logs())
 		}
 	}
@@ -46,8 +46,8 @@ func demo(ctx context.Context) error {
 
 func samplesDir() string { return filepath.Join(deployDir, "samples") }
 
-// startManager starts the manager as it is deployed, but for the time between two readings of
-// usage, which nobody wants to wait for.
+// startManager starts the manager with the arguments of its Deployment. It reads usage more often
+// than by default, so that the demo is faster.
 func startManager(ctx context.Context, c *cluster.Cluster) error {
 	_, err := c.StartManager(ctx, cluster.ManagerOptions{
 		Binary: managerBin, Deploy: deployDir, ExtraArgs: []string{"--metrics-interval=5s"},
@@ -55,9 +55,9 @@ func startManager(ctx context.Context, c *cluster.Cluster) error {
 	return err
 }
 
-// installRelease installs the release with so small a request for CPU that it is below the
-// lower bound of whatever is recommended, as the chart's request for memory is: such requests
-// are raised at once, and others when the recommendation has held for a while.
+// installRelease installs the release with a CPU request that is below the lower bound of any
+// recommendation, like the chart's memory request. The manager raises such requests immediately.
+// Others would wait for the stabilization window.
 func installRelease(ctx context.Context, c *cluster.Cluster) error {
 	_, err := c.Helm(ctx, helmVersion, "upgrade", "--install", demoRelease, demoChart,
 		"--set", "resources.requests.cpu=20m", "--namespace", demoNamespace, "--create-namespace")
@@ -69,7 +69,7 @@ func applySamples(ctx context.Context, c *cluster.Cluster) error {
 	return err
 }
 
-// waitReady waits for Upright's objects first, since some of the Deployments
+// waitReady first waits for Upright's objects, because some of the Deployments
 // exist only when these are ready.
 func waitReady(ctx context.Context, c *cluster.Cluster) error {
 	if err := waitFor(ctx, c, "Ready", "upright"); err != nil {
@@ -82,7 +82,7 @@ func waitApplied(ctx context.Context, c *cluster.Cluster) error {
 	return waitFor(ctx, c, "Applied", "verticalscalers")
 }
 
-// waitFor waits until all objects of a resource, or of a category of them, have a condition.
+// waitFor waits until all objects of a resource or category have a condition.
 func waitFor(ctx context.Context, c *cluster.Cluster, condition, resource string) error {
 	_, err := c.Kubectl(ctx, "wait", "--for=condition="+condition, resource,
 		"--all", "--namespace", demoNamespace, "--timeout=3m")

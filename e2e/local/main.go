@@ -1,6 +1,6 @@
-// Command local is behind the targets of the Makefile that run something: it
-// starts and stops the local cluster, runs the manager on it, sets up the demo,
-// and supervises a test run. It runs in the root of the repository.
+// Command local implements the targets of the Makefile that run something. It starts
+// and stops the local cluster, runs the manager on it, starts the demo, and
+// supervises tests. Run it in the root of the repository.
 package main
 
 import (
@@ -15,18 +15,18 @@ import (
 
 const usage = `usage: local COMMAND
 
-  up                    start the cluster, or do nothing where it runs
+  up                    start the cluster, unless it already runs
   down                  stop the manager and the cluster
-  run                   run the manager in the foreground
-  demo                  start the cluster, the manager and something to look at
-  supervise COMMAND...  run a command so that no process it started outlives it
+  run                   install Upright and run the manager in the foreground
+  demo                  start the cluster and the manager, create sample objects, and show them
+  supervise COMMAND...  run a command, and then end all processes that it started
 `
 
 func main() {
 	os.Exit(execute(os.Args[1:]))
 }
 
-// execute runs a command and returns the code to exit with.
+// execute runs a command and returns the exit code.
 func execute(args []string) int {
 	if len(args) == 0 {
 		fmt.Fprint(os.Stderr, usage)
@@ -62,6 +62,6 @@ func command(ctx context.Context, name string, args []string) error {
 	case "sweep":
 		return sweep(ctx, args)
 	default:
-		return fmt.Errorf("there is no such command\n%s", usage)
+		return fmt.Errorf("unknown command\n%s", usage)
 	}
 }

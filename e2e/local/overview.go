@@ -17,7 +17,7 @@ import (
 	"example.com/upright/e2e/cluster"
 )
 
-// object is what the overview shows of any of Upright's kinds.
+// object has the fields of Upright's kinds that the overview shows.
 type object struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -26,7 +26,7 @@ type object struct {
 	} `json:"status"`
 }
 
-// printOverview prints what exists in the demo's namespace and how to see more.
+// printOverview prints the objects in the demo's namespace, and commands to explore them.
 func printOverview(ctx context.Context, c *cluster.Cluster) error {
 	var objects struct {
 		Items []object `json:"items"`
@@ -59,7 +59,7 @@ func printOverview(ctx context.Context, c *cluster.Cluster) error {
 		return err
 	}
 	fmt.Printf(`
-To look further:
+To explore further:
 
   export KUBECONFIG=%s
   bin/kubectl get upright,deployments,pods --namespace %s
@@ -74,8 +74,8 @@ To stop everything: make down
 	return nil
 }
 
-// printApplied prints the sizes of pods before and after, and that the Helm release is untouched,
-// if it is.
+// printApplied prints the sizes of pods before and after. It returns an error unless the Helm
+// release is unchanged.
 func printApplied(ctx context.Context, c *cluster.Cluster, deployments []appsv1.Deployment) error {
 	var scalers autoscalingv1beta1.VerticalScalerList
 	if err := list(ctx, c, "verticalscalers", &scalers); err != nil {
@@ -96,12 +96,11 @@ func printApplied(ctx context.Context, c *cluster.Cluster, deployments []appsv1.
 	if err := compareRelease(manifest, deployments); err != nil {
 		return fmt.Errorf("comparing the Helm release %s with the cluster: %w", demoRelease, err)
 	}
-	fmt.Printf("  Helm release %s is untouched: helm get manifest and the live Deployment agree.\n", demoRelease)
+	fmt.Printf("  Helm release %s is unchanged: helm get manifest and the live Deployment agree.\n", demoRelease)
 	return nil
 }
 
-// list reads all objects of a resource, or of a category of them, in the demo's
-// namespace.
+// list reads all objects of a resource or category in the demo's namespace.
 func list(ctx context.Context, c *cluster.Cluster, resource string, into any) error {
 	out, err := c.Kubectl(ctx, "get", resource, "--namespace", demoNamespace, "--output", "json")
 	if err != nil {
@@ -121,13 +120,13 @@ func conditionOf(conditions []metav1.Condition, conditionType string) metav1.Con
 	return conditions[i]
 }
 
-// owner says to whom a Deployment belongs.
+// owner describes the owner of a Deployment.
 func owner(d *appsv1.Deployment) string {
 	if controller := metav1.GetControllerOf(d); controller != nil {
 		return fmt.Sprintf("owned by %s %s", controller.Kind, controller.Name)
 	}
 	if release, ok := d.Annotations["meta.helm.sh/release-name"]; ok {
-		return "of the Helm release " + release + ", not owned by Upright"
+		return "part of the Helm release " + release + ", not owned by Upright"
 	}
 	return "not owned by Upright"
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// compareRelease returns an error unless each Deployment of a Helm release's manifest is on the
-// cluster as the manifest says, with just the resources that it gives each container.
+// compareRelease returns an error unless the cluster has each Deployment of a Helm release's
+// manifest, with all fields of the manifest. The resources of the containers must be equal.
 func compareRelease(manifest string, live []appsv1.Deployment) error {
 	compared := 0
 	documents := yaml.NewYAMLOrJSONDecoder(strings.NewReader(manifest), 4096)
@@ -33,7 +33,7 @@ func compareRelease(manifest string, live []appsv1.Deployment) error {
 		compared++
 	}
 	if compared == 0 {
-		return errors.New("the release's manifest has no Deployment")
+		return errors.New("the release's manifest contains no Deployment")
 	}
 	return nil
 }
@@ -43,15 +43,15 @@ func compareDeployment(charted, live *appsv1.Deployment) error {
 		return fmt.Errorf("deployment %s of the chart is not on the cluster", charted.Name)
 	}
 	for _, c := range charted.Spec.Template.Spec.Containers {
-		if has := resourcesOf(&live.Spec.Template.Spec, c.Name); !equality.Semantic.DeepEqual(c.Resources, has) {
-			return fmt.Errorf("container %s of Deployment %s has not the resources of the chart: cpu %s and memory %s, not %s and %s",
-				c.Name, live.Name, size(has, corev1.ResourceCPU), size(has, corev1.ResourceMemory),
+		if actual := resourcesOf(&live.Spec.Template.Spec, c.Name); !equality.Semantic.DeepEqual(c.Resources, actual) {
+			return fmt.Errorf("container %s of Deployment %s does not have the resources of the chart: cpu %s and memory %s, expected %s and %s",
+				c.Name, live.Name, size(actual, corev1.ResourceCPU), size(actual, corev1.ResourceMemory),
 				size(c.Resources, corev1.ResourceCPU), size(c.Resources, corev1.ResourceMemory))
 		}
 	}
-	// What the chart leaves open, the API server has defaults for.
+	// The live Deployment also has the defaults of the API server.
 	if !equality.Semantic.DeepDerivative(charted.Spec, live.Spec) {
-		return fmt.Errorf("deployment %s is not as the chart says", live.Name)
+		return fmt.Errorf("deployment %s differs from the chart", live.Name)
 	}
 	return nil
 }

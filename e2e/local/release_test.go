@@ -11,36 +11,36 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestReleaseIsUntouchedOnlyWhereItsDeploymentsAreAsTheChartSays(t *testing.T) {
+func TestCompareReleaseFailsIfADeploymentDiffersFromTheChart(t *testing.T) {
 	for name, test := range map[string]struct {
-		touch func(*appsv1.Deployment)
-		want  string
+		change func(*appsv1.Deployment)
+		want   string
 	}{
-		"as it was installed": {touch: func(*appsv1.Deployment) {}},
-		"with the API server's defaults, and rolled out": {touch: func(d *appsv1.Deployment) {
+		"as installed": {change: func(*appsv1.Deployment) {}},
+		"with the API server's defaults, and restarted": {change: func(d *appsv1.Deployment) {
 			d.Spec.Template.Spec.RestartPolicy = corev1.RestartPolicyAlways
 			d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-01-01T00:00:00Z"}
 		}},
 		"with another request": {
-			touch: func(d *appsv1.Deployment) {
+			change: func(d *appsv1.Deployment) {
 				d.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("226m")
 			},
-			want: "container main of Deployment web has not the resources of the chart: " +
-				"cpu 226m / 200m and memory 128Mi / 256Mi, not 20m / 200m and 128Mi / 256Mi",
+			want: "container main of Deployment web does not have the resources of the chart: " +
+				"cpu 226m / 200m and memory 128Mi / 256Mi, expected 20m / 200m and 128Mi / 256Mi",
 		},
-		"with a resource more": {
-			touch: func(d *appsv1.Deployment) {
+		"with an additional resource": {
+			change: func(d *appsv1.Deployment) {
 				d.Spec.Template.Spec.Containers[0].Resources.Limits[corev1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
 			},
-			want: "container main of Deployment web has not the resources of the chart",
+			want: "container main of Deployment web does not have the resources of the chart",
 		},
 		"with another image": {
-			touch: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "main:2" },
-			want:  "deployment web is not as the chart says",
+			change: func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "main:2" },
+			want:   "deployment web differs from the chart",
 		},
 		"deleted": {
-			touch: func(d *appsv1.Deployment) { d.Name = "api" },
-			want:  "deployment web of the chart is not on the cluster",
+			change: func(d *appsv1.Deployment) { d.Name = "api" },
+			want:   "deployment web of the chart is not on the cluster",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestReleaseIsUntouchedOnlyWhereItsDeploymentsAreAsTheChartSays(t *testing.T
 			manifest, err := yaml.Marshal(&charted)
 			require.NoError(t, err)
 			live := newDeployment("web")
-			test.touch(&live)
+			test.change(&live)
 
 			err = compareRelease("---\nkind: Service\n---\n"+string(manifest), []appsv1.Deployment{live})
 
@@ -61,6 +61,6 @@ func TestReleaseIsUntouchedOnlyWhereItsDeploymentsAreAsTheChartSays(t *testing.T
 	}
 }
 
-func TestReleaseWithoutADeploymentIsNotCalledUntouched(t *testing.T) {
+func TestCompareReleaseFailsWithoutADeployment(t *testing.T) {
 	assert.Error(t, compareRelease("---\nkind: Service\n", nil))
 }

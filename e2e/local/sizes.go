@@ -14,8 +14,8 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// printSizes prints, of each pod of a scaler's Deployment, what the Deployment asks for and
-// what the pod has now, beside what is recommended; then what each scaler says of it.
+// printSizes prints, for each pod of a scaler's Deployment, the size in the Deployment, the
+// current size and the recommendation. Then it prints the Applied condition of each scaler.
 func printSizes(
 	out io.Writer, scalers []autoscalingv1beta1.VerticalScaler, deployments []appsv1.Deployment, pods []corev1.Pod,
 ) error {
@@ -26,11 +26,11 @@ func printSizes(
 		if deployment == nil {
 			continue
 		}
-		sized, err := podsOf(deployment, pods)
+		selected, err := podsOf(deployment, pods)
 		if err != nil {
 			return err
 		}
-		for _, pod := range sized {
+		for _, pod := range selected {
 			printPod(table, deployment, pod, scalers[i].Status.Recommendations)
 		}
 	}
@@ -45,8 +45,7 @@ func printSizes(
 	return nil
 }
 
-// printPod prints a line for each container and resource of a pod for which there is a
-// recommendation.
+// printPod prints a line for each container and resource of a pod that has a recommendation.
 func printPod(
 	table io.Writer, deployment *appsv1.Deployment, pod *corev1.Pod, recommendations []autoscalingv1beta1.ContainerRecommendation,
 ) {
@@ -71,7 +70,7 @@ func deploymentNamed(deployments []appsv1.Deployment, name string) *appsv1.Deplo
 	return &deployments[i]
 }
 
-// podsOf returns the pods of a Deployment that are to stay.
+// podsOf returns the pods of a Deployment, without those that are being deleted.
 func podsOf(deployment *appsv1.Deployment, pods []corev1.Pod) ([]*corev1.Pod, error) {
 	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector)
 	if err != nil {
@@ -86,7 +85,7 @@ func podsOf(deployment *appsv1.Deployment, pods []corev1.Pod) ([]*corev1.Pod, er
 	return selected, nil
 }
 
-// resourcesOf returns what a container requests and is limited to.
+// resourcesOf returns the requests and limits of a container.
 func resourcesOf(spec *corev1.PodSpec, container string) corev1.ResourceRequirements {
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 		if c.Name == container {
@@ -105,12 +104,12 @@ func restartsOf(pod *corev1.Pod, container string) int32 {
 	return 0
 }
 
-// size returns request and limit of a resource.
-func size(has corev1.ResourceRequirements, resource corev1.ResourceName) string {
-	return amount(has.Requests, resource) + " / " + amount(has.Limits, resource)
+// size returns the request and the limit of a resource.
+func size(requirements corev1.ResourceRequirements, resource corev1.ResourceName) string {
+	return amount(requirements.Requests, resource) + " / " + amount(requirements.Limits, resource)
 }
 
-// amount returns how much a list has of a resource, as it is written in a manifest.
+// amount returns the amount of a resource in a list, in the format of a manifest.
 func amount(list corev1.ResourceList, resource corev1.ResourceName) string {
 	quantity, isSet := list[resource]
 	if !isSet {

@@ -14,7 +14,7 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-func TestSizesShowEachPodBesideItsChartAndWhatIsRecommended(t *testing.T) {
+func TestSizesShowPodsWithTheirChartAndRecommendation(t *testing.T) {
 	deleted := newPod("web-0", "web", requirements("20m", "128Mi", "200m", "256Mi"))
 	deleted.DeletionTimestamp = new(metav1.Now())
 	pods := []corev1.Pod{
@@ -34,7 +34,7 @@ func TestSizesShowEachPodBesideItsChartAndWhatIsRecommended(t *testing.T) {
   web-1   main        memory     128Mi / 256Mi    284Mi / 568Mi   284Mi         -             -             3
 
   A size is request / limit.
-  VerticalScaler web, Sized: All pods have it.
+  VerticalScaler web, Sized: All pods have the size.
 `, "\n"+out.String())
 }
 
@@ -49,13 +49,13 @@ func newScaler() autoscalingv1beta1.VerticalScaler {
 				LowerBound: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("25m")},
 			}},
 			Conditions: []metav1.Condition{
-				{Type: "Ready", Reason: "Recommended"}, {Type: "Applied", Reason: "Sized", Message: "All pods have it."},
+				{Type: "Ready", Reason: "Recommended"}, {Type: "Applied", Reason: "Sized", Message: "All pods have the size."},
 			},
 		},
 	}
 }
 
-// newDeployment returns a Deployment as a chart has it.
+// newDeployment returns a Deployment like that of a chart.
 func newDeployment(name string) appsv1.Deployment {
 	deployment := appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
@@ -69,10 +69,10 @@ func newDeployment(name string) appsv1.Deployment {
 	return deployment
 }
 
-func newPod(name, app string, has corev1.ResourceRequirements) corev1.Pod {
+func newPod(name, app string, resources corev1.ResourceRequirements) corev1.Pod {
 	return corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": app}},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: has}}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Resources: resources}}},
 		Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "main", RestartCount: 3}}},
 	}
 }

@@ -16,22 +16,22 @@ import (
 )
 
 const (
-	// interruptGrace is how long an interrupted command may take to clean up.
+	// interruptGrace is the time that an interrupted command has to clean up.
 	interruptGrace = 30 * time.Second
 	sweepTimeout   = time.Minute
 )
 
-// supervise runs a command so that no process that it started outlives it, also
-// when it is interrupted. The control planes that tests start are daemons, which
-// no signal to the command reaches. What tells them is the folder for temporary
-// files that the command is given: each of them has it in its command line.
+// supervise runs a command, and ends all processes that the command started, also
+// after an interruption. The control planes that tests start are daemons: a signal
+// to the command does not reach them. supervise finds them by the command's folder
+// for temporary files, because it is in the command line of each of them.
 //
-// A second process does the cleaning up when this one ends in whatever way,
-// which it learns from the pipe between them. Through the pipe it is also told
-// the command's process group.
+// A second process, the sweeper, cleans up when this process ends, even if it is
+// killed. The pipe between them closes then. The sweeper also reads the process
+// group of the command from the pipe.
 func supervise(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("there is no command to run")
+		return errors.New("supervise needs a command")
 	}
 	dir, err := temporaryDir()
 	if err != nil {
@@ -45,11 +45,12 @@ func supervise(ctx context.Context, args []string) error {
 	return errors.Join(err, alive.Close(), sweeper.Wait())
 }
 
-// temporaryDir makes a folder under its real path, as processes will see it.
+// temporaryDir creates a folder and returns its path without symbolic links, so that it
+// is the path in command lines.
 func temporaryDir() (string, error) {
 	dir, err := os.MkdirTemp("", "upright-run-")
 	if err != nil {
-		return "", fmt.Errorf("making a folder for temporary files: %w", err)
+		return "", fmt.Errorf("creating a folder for temporary files: %w", err)
 	}
 	dir, err = filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -58,19 +59,19 @@ func temporaryDir() (string, error) {
 	return dir, nil
 }
 
-// startSweeper starts the process that cleans up when the returned pipe closes.
-// It has a session of its own, so that what ends this process does not end it.
+// startSweeper starts the process that cleans up when the returned pipe closes. It
+// runs in its own session, so that it outlives this process.
 func startSweeper(dir string) (io.WriteCloser, *exec.Cmd, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, nil, fmt.Errorf("finding this program: %w", err)
+		return nil, nil, fmt.Errorf("finding the path of this program: %w", err)
 	}
 	sweeper := exec.Command(self, "sweep", dir)
 	sweeper.Stderr = os.Stderr
 	sweeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	alive, err := sweeper.StdinPipe()
 	if err != nil {
-		return nil, nil, fmt.Errorf("making the pipe to the sweeper: %w", err)
+		return nil, nil, fmt.Errorf("creating the pipe to the sweeper: %w", err)
 	}
 	if err := sweeper.Start(); err != nil {
 		return nil, nil, fmt.Errorf("starting the sweeper: %w", err)
@@ -78,9 +79,9 @@ func startSweeper(dir string) (io.WriteCloser, *exec.Cmd, error) {
 	return alive, sweeper, nil
 }
 
-// runInterruptibly runs a command in a process group of its own, whose id it
-// writes to announce, and passes an interruption on to the whole group.
-func runInterruptibly(ctx context.Context, dir string, args []string, announce io.Writer) error {
+// runInterruptibly runs a command in its own process group and writes the id of the group
+// to alive. If the context ends, it interrupts the whole group.
+func runInterruptibly(ctx context.Context, dir string, args []string, alive io.Writer) error {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -90,22 +91,22 @@ func runInterruptibly(ctx context.Context, dir string, args []string, announce i
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("starting the command: %w", err)
 	}
-	_, err := fmt.Fprint(announce, cmd.Process.Pid)
+	_, err := fmt.Fprint(alive, cmd.Process.Pid)
 	return errors.Join(err, cmd.Wait())
 }
 
-// sweep waits until its standard input ends, then ends the process group that it
-// read there and every process that has the folder in its command line, and
-// removes the folder.
+// sweep waits until its standard input ends. Then it ends the process group that it
+// read there and every process with the folder in its command line, and removes the
+// folder.
 func sweep(ctx context.Context, args []string) error {
 	if len(args) != 1 {
-		return errors.New("there is not one folder to sweep")
+		return errors.New("sweep needs exactly one folder")
 	}
 	input, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return fmt.Errorf("waiting for the supervisor to end: %w", err)
 	}
-	// Without a number, the command was never started.
+	// Without a number, the command did not start.
 	if group, err := strconv.Atoi(string(input)); err == nil {
 		if err := syscall.Kill(-group, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("ending the process group %d: %w", group, err)

@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// daemon starts a process that ignores the request to terminate and waits for
-	// a line that never comes, and prints the folder that is in its command line.
+	// daemon starts a process that ignores SIGTERM and blocks, with a folder in its
+	// command line. It prints the folder.
 	daemon = `
 		mkfifo "$TMPDIR/never"
 		setsid bash -c 'trap "" TERM INT; read -r <>"$0"' "$TMPDIR/never" >/dev/null 2>&1 &
 		echo "$TMPDIR"
 	`
-	// block keeps the command itself from ending.
+	// block keeps the command running.
 	block = `read -r <>"$TMPDIR/never"`
 )
 
-// TestMain makes the test binary do what the program does where it is called as
-// the program, since supervise calls itself.
+// TestMain runs the program instead of the tests if the arguments are those of the
+// program, because supervise runs its own executable.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == "supervise" || os.Args[1] == "sweep") {
 		os.Exit(execute(os.Args[1:]))
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestSuperviseLeavesNothingOfACommandThatSucceeds(t *testing.T) {
+func TestSuperviseLeavesNothingAfterSuccess(t *testing.T) {
 	supervisor := supervised(t, daemon)
 	out, err := supervisor.Output()
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func TestSuperviseReturnsTheExitCodeOfTheCommand(t *testing.T) {
 	assert.Equal(t, 7, exit.ExitCode())
 }
 
-func TestSuperviseLeavesNothingWhenInterrupted(t *testing.T) {
+func TestSuperviseLeavesNothingAfterAnInterruption(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(signal.String(), func(t *testing.T) {
 			supervisor := supervised(t, daemon+block)
@@ -68,7 +68,7 @@ func TestSuperviseLeavesNothingWhenInterrupted(t *testing.T) {
 	}
 }
 
-func TestSuperviseLeavesNothingWhenKilled(t *testing.T) {
+func TestSuperviseLeavesNothingAfterItIsKilled(t *testing.T) {
 	supervisor := supervised(t, daemon+block)
 	dir := startAndReadFolder(t, supervisor)
 
@@ -78,19 +78,19 @@ func TestSuperviseLeavesNothingWhenKilled(t *testing.T) {
 	assert.EventuallyWithT(t, func(c *assert.CollectT) { assertNothingLeft(c, dir) }, 10*time.Second, 20*time.Millisecond)
 }
 
-// supervised prepares the supervision of a script by a process of its own.
+// supervised returns a command that supervises a script in its own process.
 func supervised(t *testing.T, script string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
 	require.NoError(t, err)
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), self, "supervise", "bash", "-c", script)
-	// The supervised script may hold on to the pipe of a supervisor that was killed.
+	// The script can keep the pipe of a killed supervisor open.
 	cmd.WaitDelay = time.Second
 	return cmd
 }
 
 // startAndReadFolder starts a supervisor and returns the folder that its script
-// prints once the daemon runs.
+// prints when the daemon runs.
 func startAndReadFolder(t *testing.T, supervisor *exec.Cmd) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "output")

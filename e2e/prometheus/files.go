@@ -17,16 +17,15 @@ import (
 )
 
 const (
-	// metricsPath is where a kubelet serves its resource metrics, and the annotation where a
-	// simulated node does, which shares its address with others.
+	// metricsPath is the path of a kubelet's resource metrics. The annotation has the path of a
+	// simulated node, because simulated nodes share one address.
 	metricsPath           = "/metrics/resource"
 	metricsPathAnnotation = "metrics.k8s.io/resource-metrics-path"
 
-	// retention is longer than any past that a test needs, so that none of it is deleted.
+	// retention is longer than any history in a test, so that Prometheus deletes no samples.
 	retention = "1y"
 
-	// blockDuration makes one block of many days, which is quicker to write than one for
-	// every two hours.
+	// blockDuration is a month: fewer blocks are faster to write than one per two hours.
 	blockDuration = "744h"
 )
 
@@ -34,7 +33,7 @@ func (s *Server) config() string { return filepath.Join(s.dir, "prometheus.yaml"
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// writeConfig writes the configuration, in which each node is a target.
+// writeConfig writes the configuration. Each node is a target.
 func (s *Server) writeConfig(nodes []corev1.Node) error {
 	targets := make([]any, 0, len(nodes))
 	for i := range nodes {
@@ -60,8 +59,8 @@ func (s *Server) writeConfig(nodes []corev1.Node) error {
 	return nil
 }
 
-// targetOf returns the node as an element of static_configs, with a label that tells it from
-// others at the same address.
+// targetOf returns the node as an element of static_configs. Its label distinguishes it from
+// other nodes with the same address.
 func targetOf(node *corev1.Node) (map[string]any, error) {
 	port := node.Status.DaemonEndpoints.KubeletEndpoint.Port
 	path := node.Annotations[metricsPathAnnotation]
@@ -79,16 +78,16 @@ func targetOf(node *corev1.Node) (map[string]any, error) {
 	return nil, fmt.Errorf("node %s has no internal IP address or no kubelet port yet", node.Name)
 }
 
-// importPast makes blocks of what past writes.
+// importPast creates blocks from the samples that past writes.
 func (s *Server) importPast(ctx context.Context, past func(io.Writer) error) error {
 	file := filepath.Join(s.dir, "past.txt")
 	if err := write(file, past); err != nil {
-		return fmt.Errorf("writing the past: %w", err)
+		return fmt.Errorf("writing past samples: %w", err)
 	}
 	promtool := exec.CommandContext(ctx, filepath.Join(s.tools, "promtool"),
 		"tsdb", "create-blocks-from", "--quiet", "--max-block-duration="+blockDuration, "openmetrics", file, s.data())
 	if out, err := promtool.CombinedOutput(); err != nil {
-		return fmt.Errorf("making blocks of %s: %w: %s", file, err, out)
+		return fmt.Errorf("creating blocks from %s: %w: %s", file, err, out)
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package prometheus runs a real Prometheus server on this machine. It scrapes the
-// simulated nodes of a cluster, as it would scrape kubelets, listens on loopback only,
-// and writes only below a folder of its own.
+// simulated nodes of a cluster like kubelets, listens only on loopback, and writes only to
+// its own folder.
 package prometheus
 
 import (
@@ -25,31 +25,32 @@ const (
 	stopGrace    = 20 * time.Second
 	stopTimeout  = time.Minute
 
-	// excerptLines is how much of the server's log an error quotes.
+	// excerptLines is the number of lines of the server's log that an error quotes.
 	excerptLines = 15
 )
 
-// Options says what a server knows and where it lives.
+// Options are the options of New.
 type Options struct {
-	// Dir holds everything that the server writes. No two servers may share it.
+	// Dir is the folder for everything that the server writes. Two servers must not share it.
 	Dir string
-	// Tools is the folder of the binaries to run, prometheus and promtool.
+	// Tools is the folder with the binaries prometheus and promtool.
 	Tools string
-	// Nodes are scraped every second for the resource metrics that a kubelet serves.
+	// Nodes are the nodes whose resource metrics the server scrapes every second.
 	Nodes []corev1.Node
-	// Past writes the samples of past days, in OpenMetrics text with a timestamp on each
-	// and "# EOF" at the end. The server has them from the start; nil stands for none.
+	// Past writes samples of the past in OpenMetrics text. Each sample has a timestamp, and the
+	// last line is "# EOF". The server has these samples from the start. If Past is nil, there
+	// are none.
 	Past func(io.Writer) error
 }
 
-// Server is a Prometheus server, which keeps its address and its data while it is stopped.
+// Server is a Prometheus server. It keeps its address and its data while it is stopped.
 type Server struct {
 	dir, tools string
 	address    string
-	exited     <-chan struct{} // It is closed when the process that was started last has ended.
+	exited     <-chan struct{} // Closed when the latest process has ended.
 }
 
-// New prepares a server: it chooses an address, and writes the configuration and the past.
+// New prepares a server: it chooses an address, and writes the configuration and past samples.
 func New(ctx context.Context, options Options) (*Server, error) {
 	dir, err := filepath.Abs(options.Dir)
 	if err != nil {
@@ -78,14 +79,14 @@ func New(ctx context.Context, options Options) (*Server, error) {
 	return s, nil
 }
 
-// URL is the address of the server, without a path.
+// URL returns the URL of the server, without a path.
 func (s *Server) URL() string { return "http://" + s.address }
 
-// Log is the file with what the server wrote.
+// Log returns the server's log file.
 func (s *Server) Log() string { return filepath.Join(s.dir, "prometheus.log") }
 
-// Start starts a server that does not run, with arguments besides its own, and waits until
-// it is ready. When it fails, no process is left, and the error has the end of the log.
+// Start starts the server with additional arguments and waits until it is ready. The server must
+// not run yet. If Start fails, it leaves no process, and the error quotes the end of the log.
 func (s *Server) Start(ctx context.Context, args ...string) error {
 	if err := s.run(args); err != nil {
 		return err
@@ -99,10 +100,10 @@ func (s *Server) Start(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Stop stops the server, and does no harm where it does not run.
+// Stop stops the server. It does nothing if the server does not run.
 func (s *Server) Stop(ctx context.Context) error { return Stop(ctx, s.dir) }
 
-// Stop stops every server that lives in a folder or below it, whoever started it.
+// Stop stops every server in a folder or its subfolders, no matter which process started it.
 func Stop(ctx context.Context, dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 const tools = "../../.tools/bin"
 
-func TestStartThatFailsQuotesTheLogAndLeavesNoProcess(t *testing.T) {
+func TestFailedStartQuotesTheLogAndLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server, err := prometheus.New(t.Context(), prometheus.Options{Dir: dir, Tools: tools})
@@ -29,7 +29,7 @@ func TestStartThatFailsQuotesTheLogAndLeavesNoProcess(t *testing.T) {
 	assertNoProcess(t, dir)
 }
 
-func TestStopByFolderStopsAServerThatSomebodyElseStarted(t *testing.T) {
+func TestStopByFolderStopsAnyServerInIt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	server, err := prometheus.New(t.Context(), prometheus.Options{Dir: dir + "/prometheus", Tools: tools})
@@ -39,20 +39,20 @@ func TestStopByFolderStopsAServerThatSomebodyElseStarted(t *testing.T) {
 	require.NoError(t, prometheus.Stop(t.Context(), dir))
 
 	assertNoProcess(t, dir)
-	require.NoError(t, server.Stop(t.Context()), "stopping what has stopped")
+	require.NoError(t, server.Stop(t.Context()), "stopping it again")
 }
 
-func TestAPastThatIsNoOpenMetricsTextIsRefused(t *testing.T) {
+func TestNewRejectsPastSamplesInAnotherFormat(t *testing.T) {
 	t.Parallel()
 	_, err := prometheus.New(t.Context(), prometheus.Options{
 		Dir: t.TempDir(), Tools: tools,
 		Past: func(w io.Writer) error { _, err := fmt.Fprintln(w, "no metrics"); return err },
 	})
 
-	require.ErrorContains(t, err, "making blocks of")
+	require.ErrorContains(t, err, "creating blocks from")
 }
 
-func TestANodeThatCannotBeScrapedYetIsRefused(t *testing.T) {
+func TestNewRejectsANodeWithoutAnAddress(t *testing.T) {
 	t.Parallel()
 	node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-0"}}
 

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// mostAtRest is the most bytes that a container's history may take in memory.
-	mostAtRest = 1536
-	// bytesAtRest is the bytes it does take, for there is nothing that a History points to.
-	bytesAtRest = float64(unsafe.Sizeof(History{}))
+	// maxHistoryBytes is the maximum memory of a container's history.
+	maxHistoryBytes = 1536
+	// historyBytes is the memory of a history. A History has no pointers to any more memory.
+	historyBytes = float64(unsafe.Sizeof(History{}))
 )
 
-func TestHistoryAtRestIsLessThan1536BytesAndSamplesAllocateNothing(t *testing.T) {
-	assert.LessOrEqual(t, bytesAtRest, float64(mostAtRest))
+func TestHistoryIsBelow1536BytesAndAllocatesNothing(t *testing.T) {
+	assert.LessOrEqual(t, historyBytes, float64(maxHistoryBytes))
 	h := New(DefaultHalfLife)
 	minute := 0
 	assert.Zero(t, testing.AllocsPerRun(10000, func() {
@@ -28,15 +28,15 @@ func TestHistoryAtRestIsLessThan1536BytesAndSamplesAllocateNothing(t *testing.T)
 	assert.Equal(t, int64(minute), h.Recommend(DefaultPolicy(2)).Samples)
 }
 
-// addSample adds the usage of some minute, of both resources.
+// addSample adds the usage of both resources in the given minute.
 func addSample(h *History, minute int) {
 	at := monday.Add(time.Duration(minute) * time.Minute)
 	if h.AddCPU(at, 0.1+float64(minute%97)/100) != nil || h.AddMemory(at, int64(300+minute%101)*mebi) != nil {
-		panic("not a sample")
+		panic("invalid sample")
 	}
 }
 
-// BenchmarkAddSample adds a sample of CPU and one of memory.
+// BenchmarkAddSample adds one CPU sample and one memory sample.
 func BenchmarkAddSample(b *testing.B) {
 	h := New(DefaultHalfLife)
 	b.ReportAllocs()
@@ -45,7 +45,7 @@ func BenchmarkAddSample(b *testing.B) {
 	}
 }
 
-// BenchmarkPercentile takes one percentile of each resource after two weeks of samples.
+// BenchmarkPercentile computes one percentile of each resource after two weeks of samples.
 func BenchmarkPercentile(b *testing.B) {
 	h := twoWeeks()
 	b.ReportAllocs()
@@ -57,7 +57,7 @@ func BenchmarkPercentile(b *testing.B) {
 	}
 }
 
-// BenchmarkRecommend makes a whole recommendation after two weeks of samples.
+// BenchmarkRecommend computes a whole recommendation after two weeks of samples.
 func BenchmarkRecommend(b *testing.B) {
 	h, policy := twoWeeks(), DefaultPolicy(2)
 	b.ReportAllocs()
@@ -68,15 +68,15 @@ func BenchmarkRecommend(b *testing.B) {
 	}
 }
 
-// BenchmarkHistoryAtRest makes a history. Since it never grows, what that allocates is what a
-// container costs at rest, however many samples it has.
+// BenchmarkHistoryAtRest creates a history. A history never grows, so the memory allocated here is
+// the memory of a container's history with any number of samples.
 func BenchmarkHistoryAtRest(b *testing.B) {
 	b.ReportAllocs()
 	var h *History
 	for b.Loop() {
 		h = New(DefaultHalfLife)
 	}
-	b.ReportMetric(bytesAtRest, "B/history")
+	b.ReportMetric(historyBytes, "B/history")
 	assert.NotNil(b, h)
 }
 

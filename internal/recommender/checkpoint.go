@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// ErrCheckpoint is what the error wraps that [Restore] returns.
+// ErrCheckpoint is wrapped by every error that [Restore] returns.
 var ErrCheckpoint = errors.New("unusable checkpoint")
 
 // checkpointVersion is the first byte of a checkpoint. It changes with the format, and with the
-// buckets' and windows' shape, on which the format rests.
+// shape of buckets and windows, because the format depends on them.
 const checkpointVersion = 1
 
 const (
@@ -25,27 +25,27 @@ const (
 	maxWindow     = maxTime / windowLength
 )
 
-var checksums = crc64.MakeTable(crc64.ECMA)
+var crcTable = crc64.MakeTable(crc64.ECMA)
 
-// Checkpoint returns the history in a compact form, from which [Restore] makes one that gives
-// the same recommendations, now and with any further samples. Two weeks of samples take less
-// than 1 KiB, and usually about 300 bytes. The same history has the same checkpoint.
+// Checkpoint returns the history in a compact form. [Restore] turns it into a history that gives
+// the same recommendations, now and after any further samples. Two weeks of samples take less
+// than 1 KiB, and usually about 300 bytes. Equal histories have equal checkpoints.
 //
-// Numbers are unsigned varints where not said otherwise, fixed ones are little-endian:
+// Numbers are unsigned varints unless a size is given. Numbers with a size are little-endian:
 //
 //	version (1 byte), half-life in seconds, number of samples;
-//	if there are samples: the first one's time in seconds, seconds from there to the last;
+//	if there are samples: time of the first in seconds, seconds from the first to the last;
 //	    bit set of the buckets with weight (22 bytes), the weight of each (float32);
-//	number of the newest window, 0 without peaks;
+//	number of the newest window, 0 if there are no peaks;
 //	if there are peaks: bit set of the windows, by age (4 bytes), peak and need of each in bytes;
-//	CRC-64/ECMA of all that (8 bytes).
+//	CRC-64/ECMA of everything before it (8 bytes).
 func (h *History) Checkpoint() []byte {
 	b := make([]byte, 0, 512)
 	b = append(b, checkpointVersion)
 	b = binary.AppendUvarint(b, uint64(h.halfLife))
 	b = h.appendCPU(b)
 	b = h.appendMemory(b)
-	return binary.LittleEndian.AppendUint64(b, crc64.Checksum(b, checksums))
+	return binary.LittleEndian.AppendUint64(b, crc64.Checksum(b, crcTable))
 }
 
 func (h *History) appendCPU(b []byte) []byte {
@@ -94,31 +94,33 @@ func (h *History) appendMemory(b []byte) []byte {
 	return b
 }
 
-// Restore returns the history that a checkpoint was taken of. If the checkpoint is damaged, or
-// of a version that is not known, it returns an error that wraps [ErrCheckpoint].
+// Restore returns the history that was saved in a checkpoint. If the checkpoint is damaged or has
+// an unknown version, Restore returns an error that wraps [ErrCheckpoint].
 func Restore(checkpoint []byte) (*History, error) {
 	content := len(checkpoint) - checksumBytes
 	if content < 0 {
 		return nil, fmt.Errorf("%w: %d bytes are too few", ErrCheckpoint, len(checkpoint))
 	}
-	if binary.LittleEndian.Uint64(checkpoint[content:]) != crc64.Checksum(checkpoint[:content], checksums) {
+	if binary.LittleEndian.Uint64(checkpoint[content:]) != crc64.Checksum(checkpoint[:content], crcTable) {
 		return nil, fmt.Errorf("%w: the checksum is wrong", ErrCheckpoint)
 	}
 	d := decoder{rest: checkpoint[:content]}
 	if version := d.next(1)[0]; version != checkpointVersion {
-		return nil, fmt.Errorf("%w: version %d is not known, only %d", ErrCheckpoint, version, checkpointVersion)
+		return nil, fmt.Errorf("%w: version %d is not supported, only version %d", ErrCheckpoint, version, checkpointVersion)
 	}
 	h := &History{halfLife: d.number(1, uint64(maxHalfLife))}
 	d.cpu(h)
 	d.memory(h)
-	// There is one way to write a history: whatever else makes no sense is written differently.
+	// Each history has exactly one encoding, so any other invalid content changes when it is
+	// encoded again.
 	if d.failed || !bytes.Equal(h.Checkpoint(), checkpoint) {
-		return nil, fmt.Errorf("%w: the content makes no sense", ErrCheckpoint)
+		return nil, fmt.Errorf("%w: the content is invalid", ErrCheckpoint)
 	}
 	return h, nil
 }
 
-// decoder reads a checkpoint's content. Once failed, it goes on with zeros.
+// decoder reads the content of a checkpoint. After a failure it returns zeros or
+// minimums.
 type decoder struct {
 	rest   []byte
 	failed bool
@@ -135,18 +137,18 @@ func (d *decoder) next(n int) []byte {
 	return b
 }
 
-// number returns the next varint, which must be in the range.
-func (d *decoder) number(least, most uint64) int64 {
+// number returns the next varint. It fails if the value is below minimum or above maximum.
+func (d *decoder) number(minimum, maximum uint64) int64 {
 	value, n := binary.Uvarint(d.rest)
-	if n <= 0 || value < least || value > most {
+	if n <= 0 || value < minimum || value > maximum {
 		d.failed, d.rest = true, nil
-		return int64(least)
+		return int64(minimum)
 	}
 	d.rest = d.rest[n:]
 	return int64(value)
 }
 
-// cpu reads what appendCPU wrote.
+// cpu reads the output of appendCPU.
 func (d *decoder) cpu(h *History) {
 	h.samples = d.number(0, math.MaxInt64)
 	if h.samples == 0 {
@@ -160,7 +162,8 @@ func (d *decoder) cpu(h *History) {
 			continue
 		}
 		h.cpu[n] = math.Float32frombits(binary.LittleEndian.Uint32(d.next(4)))
-		if most := 4 * float64(h.samples); !(h.cpu[n] >= minWeight && float64(h.cpu[n]) <= most) { // Nor is it NaN.
+		maximum := 4 * float64(h.samples)
+		if !(h.cpu[n] >= minWeight && float64(h.cpu[n]) <= maximum) { // This form also rejects NaN.
 			d.failed = true
 		}
 	}
@@ -169,7 +172,7 @@ func (d *decoder) cpu(h *History) {
 	}
 }
 
-// memory reads what appendMemory wrote.
+// memory reads the output of appendMemory.
 func (d *decoder) memory(h *History) {
 	newest := int32(d.number(0, maxWindow))
 	if newest == 0 {

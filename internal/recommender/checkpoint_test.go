@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oneKiB is the most that a checkpoint of two weeks may take.
+// oneKiB is the maximum size of a checkpoint of two weeks.
 const oneKiB = 1024
 
-// twoWeeks returns the history of a pod that was sampled each minute for two weeks, with a
-// rhythm of days, noise, and peaks.
+// twoWeeks returns the history of a pod with one sample per minute for two weeks. Usage follows a
+// daily rhythm with noise and peaks.
 func twoWeeks() *History {
 	h := New(DefaultHalfLife)
 	for minute := range 14 * 1440 {
@@ -27,15 +27,15 @@ func twoWeeks() *History {
 			noise = 4
 		}
 		if h.AddCPU(at, 0.25*rhythm*noise) != nil || h.AddMemory(at, int64(400*mebi*noise)) != nil {
-			panic("not a sample")
+			panic("invalid sample")
 		}
 	}
 	return h
 }
 
-// fullest returns a history of two weeks that uses all there is: every bucket has weight, and
-// every window has a peak and an OOM kill beyond the last bucket.
-func fullest(t *testing.T) *History {
+// largest returns a history of two weeks with the largest possible checkpoint: every bucket has
+// weight, and every window has a peak and an OOM kill beyond the last bucket.
+func largest(t *testing.T) *History {
 	t.Helper()
 	h := New(DefaultHalfLife)
 	for window := range 15 {
@@ -49,18 +49,18 @@ func fullest(t *testing.T) *History {
 	return h
 }
 
-func TestCheckpointOfTwoWeeksIsLessThan1KiB(t *testing.T) {
+func TestCheckpointOfTwoWeeksIsBelow1KiB(t *testing.T) {
 	assert.LessOrEqual(t, len(twoWeeks().Checkpoint()), 512)
-	assert.LessOrEqual(t, len(fullest(t).Checkpoint()), oneKiB, "the fullest that can be")
+	assert.LessOrEqual(t, len(largest(t).Checkpoint()), oneKiB, "the largest possible checkpoint")
 }
 
-func TestRestoredHistoryIsTheSame(t *testing.T) {
+func TestRestoreReturnsEqualHistory(t *testing.T) {
 	onlyMemory := New(time.Hour)
 	addMemory(t, onlyMemory, monday, 0)
 	onlyCPU := New(1000 * day)
 	addCPU(t, onlyCPU, monday, 0)
 	for name, h := range map[string]*History{
-		"empty": New(DefaultHalfLife), "two weeks": twoWeeks(), "fullest": fullest(t),
+		"empty": New(DefaultHalfLife), "two weeks": twoWeeks(), "largest": largest(t),
 		"only memory": onlyMemory, "only CPU": onlyCPU, "longest half-life": New(math.MaxInt64),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -71,11 +71,11 @@ func TestRestoredHistoryIsTheSame(t *testing.T) {
 	}
 }
 
-// A checkpoint that was once written must be read by every later version. Worked out by hand:
-// version 1; half-life 86400; 2 samples; the first at 1767571200 = 2026-01-05 00:00 UTC, the
-// last 60 s on; buckets 9 (120m) and 25 (500m), bit 1 of bytes 1 and 3; their weights 1 and
+// Every later version must read existing checkpoints. Content, computed by hand: version 1;
+// half-life 86400; 2 samples; the first at 1767571200 = 2026-01-05 00:00 UTC, the last 60 s later;
+// buckets 9 (120m) and 25 (500m), bit 1 of bytes 1 and 3; their weights 1 and
 // 2^(1/1440) = 1.00048; window 20458; age 0; peak 300 Mi, need 400 Mi; checksum.
-func TestCheckpointOfVersion1IsRead(t *testing.T) {
+func TestRestoreReadsVersion1(t *testing.T) {
 	stored, err := hex.DecodeString("01" + "80a305" + "02" + "80feebca06" + "3c" +
 		"00020002" + "000000000000000000000000000000000000" + "0000803f" + "c70f803f" +
 		"ea9f01" + "01000000" + "8080809601" + "808080c801" + "772de8e6f21d6c0c")
@@ -91,42 +91,42 @@ func TestCheckpointOfVersion1IsRead(t *testing.T) {
 	assert.Equal(t, want, h)
 }
 
-func TestTheErrorSaysWhatIsWrongWithACheckpoint(t *testing.T) {
+func TestRestoreErrorNamesTheDefect(t *testing.T) {
 	whole := twoWeeks().Checkpoint()
 	content := whole[:len(whole)-checksumBytes]
 	for want, data := range map[string][]byte{
-		"unusable checkpoint: 3 bytes are too few":            whole[:3],
-		"unusable checkpoint: the checksum is wrong":          append([]byte{0}, whole[1:]...),
-		"unusable checkpoint: version 2 is not known, only 1": seal(append([]byte{2}, content[1:]...)),
-		"unusable checkpoint: the content makes no sense":     seal(content[:len(content)-1]),
+		"unusable checkpoint: 3 bytes are too few":                        whole[:3],
+		"unusable checkpoint: the checksum is wrong":                      append([]byte{0}, whole[1:]...),
+		"unusable checkpoint: version 2 is not supported, only version 1": seal(append([]byte{2}, content[1:]...)),
+		"unusable checkpoint: the content is invalid":                     seal(content[:len(content)-1]),
 	} {
 		_, err := Restore(data)
 		require.EqualError(t, err, want)
 	}
 }
 
-func TestDamagedCheckpointIsAnError(t *testing.T) {
+func TestRestoreRejectsDamagedCheckpoint(t *testing.T) {
 	whole := twoWeeks().Checkpoint()
 	for length := range whole {
 		_, err := Restore(whole[:length])
-		require.ErrorIs(t, err, ErrCheckpoint, "cut off after %d bytes", length)
+		require.ErrorIs(t, err, ErrCheckpoint, "truncated after %d bytes", length)
 	}
 	for bit := range len(whole) * 8 {
 		damaged := append([]byte(nil), whole...)
 		damaged[bit/8] ^= 1 << (bit % 8)
 		_, err := Restore(damaged)
-		require.ErrorIs(t, err, ErrCheckpoint, "bit %d", bit)
+		require.ErrorIs(t, err, ErrCheckpoint, "bit %d flipped", bit)
 	}
 	_, err := Restore(append(append([]byte(nil), whole...), 0))
-	require.ErrorIs(t, err, ErrCheckpoint, "a byte too many")
+	require.ErrorIs(t, err, ErrCheckpoint, "one byte too many")
 }
 
-// seal returns the content with a checksum that fits.
+// seal returns the content with a valid checksum.
 func seal(content []byte) []byte {
-	return binary.LittleEndian.AppendUint64(append([]byte(nil), content...), crc64.Checksum(content, checksums))
+	return binary.LittleEndian.AppendUint64(append([]byte(nil), content...), crc64.Checksum(content, crcTable))
 }
 
-func TestContentThatMakesNoSenseIsAnErrorDespiteItsChecksum(t *testing.T) {
+func TestRestoreRejectsInvalidContentWithValidChecksum(t *testing.T) {
 	var (
 		head    = []byte{checkpointVersion, 0x80, 0xa3, 0x05}
 		two     = []byte{2, 0x80, 0xfe, 0xeb, 0xca, 0x06, 60}
@@ -142,32 +142,32 @@ func TestContentThatMakesNoSenseIsAnErrorDespiteItsChecksum(t *testing.T) {
 		return all
 	}
 	_, err := Restore(seal(join(head, two, buckets, weight(1), []byte{0})))
-	require.NoError(t, err, "what the others are made of")
+	require.NoError(t, err, "the valid content that the cases below modify")
 
 	for name, content := range map[string][]byte{
-		"nothing":                       {},
-		"unknown version":               join([]byte{2}, head[1:], []byte{0, 0}),
-		"half-life 0":                   {checkpointVersion, 0, 0, 0},
-		"half-life beyond a Duration":   join(binary.AppendUvarint([]byte{checkpointVersion}, math.MaxInt64), []byte{0, 0}),
-		"a number longer than needed":   {checkpointVersion, 0x81, 0x00, 0, 0},
-		"a number without end":          {checkpointVersion, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
-		"a first sample in 1970":        join(head, []byte{2, 1, 60}, buckets, weight(1), []byte{0}),
-		"a last sample after 9999":      join(head, two[:6], binary.AppendUvarint(nil, maxTime), buckets, weight(1), []byte{0}),
-		"samples without weight":        join(head, two, none, []byte{0}),
-		"a weight that is not a number": join(head, two, buckets, weight(float32(math.NaN())), []byte{0}),
-		"a weight below zero":           join(head, two, buckets, weight(-1), []byte{0}),
-		"a weight of zero":              join(head, two, buckets, weight(0), []byte{0}),
-		"more weight than samples have": join(head, two, buckets, weight(9), []byte{0}),
-		"a weight without end":          join(head, two, buckets, weight(float32(math.Inf(1))), []byte{0}),
-		"fewer weights than buckets":    join(head, two, buckets),
-		"a window after 9999":           join(head, []byte{0}, binary.AppendUvarint(nil, maxWindow+1), []byte{1, 0, 0, 0, 1, 0}),
-		"a window of a negative number": join(head, []byte{0, 5, 0x21, 0, 0, 0, 1, 0, 1, 0}),
-		"no peak in the newest window":  join(head, []byte{0, 100, 2, 0, 0, 0, 1, 0}),
-		"no peak at all":                join(head, []byte{0, 100, 0, 0, 0, 0}),
-		"a peak older than four weeks":  join(head, []byte{0, 100, 1, 0, 0, 0x10, 1, 0, 1, 0}),
-		"a peak beyond the last bucket": join(head, []byte{0, 100, 1, 0, 0, 0}, binary.AppendUvarint(nil, 2e12), []byte{0}),
-		"fewer peaks than windows":      join(head, []byte{0, 100, 3, 0, 0, 0, 1, 0}),
-		"something after the end":       join(head, []byte{0, 0, 0}),
+		"empty":                        {},
+		"unknown version":              join([]byte{2}, head[1:], []byte{0, 0}),
+		"half-life 0":                  {checkpointVersion, 0, 0, 0},
+		"half-life exceeds a Duration": join(binary.AppendUvarint([]byte{checkpointVersion}, math.MaxInt64), []byte{0, 0}),
+		"number longer than necessary": {checkpointVersion, 0x81, 0x00, 0, 0},
+		"number without end":           {checkpointVersion, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
+		"first sample in 1970":         join(head, []byte{2, 1, 60}, buckets, weight(1), []byte{0}),
+		"last sample after 9999":       join(head, two[:6], binary.AppendUvarint(nil, maxTime), buckets, weight(1), []byte{0}),
+		"samples without weight":       join(head, two, none, []byte{0}),
+		"weight is not a number":       join(head, two, buckets, weight(float32(math.NaN())), []byte{0}),
+		"weight below zero":            join(head, two, buckets, weight(-1), []byte{0}),
+		"weight of zero":               join(head, two, buckets, weight(0), []byte{0}),
+		"more weight than samples":     join(head, two, buckets, weight(9), []byte{0}),
+		"infinite weight":              join(head, two, buckets, weight(float32(math.Inf(1))), []byte{0}),
+		"fewer weights than buckets":   join(head, two, buckets),
+		"window after 9999":            join(head, []byte{0}, binary.AppendUvarint(nil, maxWindow+1), []byte{1, 0, 0, 0, 1, 0}),
+		"window with negative number":  join(head, []byte{0, 5, 0x21, 0, 0, 0, 1, 0, 1, 0}),
+		"no peak in the newest window": join(head, []byte{0, 100, 2, 0, 0, 0, 1, 0}),
+		"no peak in any window":        join(head, []byte{0, 100, 0, 0, 0, 0}),
+		"peak older than four weeks":   join(head, []byte{0, 100, 1, 0, 0, 0x10, 1, 0, 1, 0}),
+		"peak beyond the last bucket":  join(head, []byte{0, 100, 1, 0, 0, 0}, binary.AppendUvarint(nil, 2e12), []byte{0}),
+		"fewer peaks than windows":     join(head, []byte{0, 100, 3, 0, 0, 0, 1, 0}),
+		"data after the end":           join(head, []byte{0, 0, 0}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Restore(seal(content))
@@ -176,9 +176,9 @@ func TestContentThatMakesNoSenseIsAnErrorDespiteItsChecksum(t *testing.T) {
 	}
 }
 
-// FuzzRestore shows that a checkpoint is an error or exactly what was written: bytes of any
-// kind, as they are and with a checksum that fits, never make Restore or what it returns panic,
-// and whatever it accepts is what Checkpoint writes for the same history.
+// FuzzRestore shows that Restore and the history it returns never panic, for any bytes, with and
+// without a valid checksum. If Restore accepts the bytes, Checkpoint writes the same bytes for the
+// restored history.
 func FuzzRestore(f *testing.F) {
 	whole := twoWeeks().Checkpoint()
 	f.Add([]byte{})

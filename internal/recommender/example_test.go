@@ -7,7 +7,7 @@ import (
 	"example.com/upright/internal/recommender"
 )
 
-// The worked example of docs/recommendations.md.
+// This is the worked example in docs/recommendations.md.
 func ExampleHistory_Recommend() {
 	const mebi = 1 << 20
 	history := recommender.New(recommender.DefaultHalfLife)
@@ -25,17 +25,17 @@ func ExampleHistory_Recommend() {
 			panic(err)
 		}
 	}
-	say := func(title string) {
+	printRecommendation := func(title string) {
 		r := history.Recommend(recommender.DefaultPolicy(1))
 		fmt.Printf("%s: CPU %dm, from %dm to %dm; memory %dMi, from %dMi to %dMi\n", title,
 			r.CPU.Target, r.CPU.LowerBound, r.CPU.UpperBound,
 			r.Memory.Target/mebi, r.Memory.LowerBound/mebi, r.Memory.UpperBound/mebi)
 	}
-	say("after half a day")
+	printRecommendation("after half a day")
 	if err := history.AddOOMKill(midnight.Add(12*time.Hour), 256*mebi); err != nil {
 		panic(err)
 	}
-	say("after an OOM kill")
+	printRecommendation("after an OOM kill")
 	// Output:
 	// after half a day: CPU 411m, from 248m to 1234m; memory 260Mi, from 259Mi to 780Mi
 	// after an OOM kill: CPU 411m, from 248m to 1234m; memory 423Mi, from 421Mi to 1269Mi

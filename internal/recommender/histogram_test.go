@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// The starts, by hand, in milli-CPU: 10 * (1.05^n - 1) / 0.05 = 200 * (1.05^n - 1).
+// The starts in milli-CPU, computed by hand: 10 * (1.05^n - 1) / 0.05 = 200 * (1.05^n - 1).
 func TestBucketStartsFollowThePublishedFormula(t *testing.T) {
 	for n, milli := range map[int]float64{
 		0:               0,
@@ -30,7 +30,7 @@ func TestBucketStartsFollowThePublishedFormula(t *testing.T) {
 	assert.GreaterOrEqual(t, bucketStarts[bucketCount-1]*memoryScale.first, memoryScale.limit)
 }
 
-func TestAnAmountFallsIntoTheBucketThatStartsAtOrBelowIt(t *testing.T) {
+func TestAmountFallsIntoBucketThatStartsAtOrBelowIt(t *testing.T) {
 	for amount, bucket := range map[float64]int{
 		0: 0, 9.999: 0, 10: 1, 20.49: 1, 20.5: 2, 31.5: 2, 120: 9, 125.77: 9, 125.78: 10,
 		1e6: bucketCount - 2, 1.03e6: bucketCount - 1, 1e12: bucketCount - 1,
@@ -40,11 +40,11 @@ func TestAnAmountFallsIntoTheBucketThatStartsAtOrBelowIt(t *testing.T) {
 	}
 }
 
-func TestPercentileIsTheUpperEdgeOfItsBucket(t *testing.T) {
+func TestPercentileIsUpperEdgeOfItsBucket(t *testing.T) {
 	var h histogram
 	assert.Zero(t, h.percentile(0.5), "an empty histogram has no percentile")
 
-	// 9 of the weight in bucket 3, 1 in bucket 7: what is up to 90 % is in bucket 3.
+	// Bucket 3 has 9 of the weight and bucket 7 has 1, so shares of up to 90 % are in bucket 3.
 	h.add(3, 9)
 	h.add(7, 1)
 	for _, c := range []struct {
@@ -68,13 +68,13 @@ func TestAmountsAreRoundedUpToWholeMilliAndMi(t *testing.T) {
 	}
 }
 
-// What float32 loses is systematic: with a growing sum, equal weights are rounded the same way
-// again and again. A tenth of the pods uses more than the others, the very share at which a
-// 90th percentile turns.
-func TestWeightsOfManyPodsAddUp(t *testing.T) {
+// The rounding errors of float32 are systematic: equal weights are rounded in the same direction
+// each time, because the sum grows. One pod in ten uses more than the others, and a 90th percentile
+// changes at exactly that share.
+func TestWeightsOfManyPodsSumAccurately(t *testing.T) {
 	for _, c := range []struct {
 		pods, days int
-		tolerance  float64 // As a share of the total weight.
+		tolerance  float64 // Share of the total weight.
 	}{{10, 14, cpuScale.slack}, {100, 7, cpuScale.slack}, {1000, 2, 0.001}} {
 		t.Run(fmt.Sprintf("%d pods", c.pods), func(t *testing.T) {
 			h := New(DefaultHalfLife)

@@ -7,46 +7,44 @@ import (
 	"time"
 )
 
-// DefaultHalfLife is the time in which a sample loses half of its weight, of either resource
+// DefaultHalfLife is the time in which a sample of CPU or memory loses half of its weight
 // (model/aggregations_config.go, DefaultCPUHistogramDecayHalfLife and
 // DefaultMemoryHistogramDecayHalfLife).
 const DefaultHalfLife = 24 * time.Hour
 
-// ErrInvalidSample is what the error wraps that adding a sample returns if it cannot be one: a
-// usage below zero or not a number, or a time before 1970-01-02 or after the year 9999. The
-// history is then unchanged.
+// ErrInvalidSample is wrapped by the error for an invalid sample: its usage is negative, infinite,
+// or not a number, or its time is before 1970-01-02 or after the year 9999. Such a sample does not
+// change the history.
 var ErrInvalidSample = errors.New("invalid sample")
 
-// Times of samples, in seconds since the epoch. A window must have a number above 0.
+// The range of sample times, in seconds since the epoch. The number of a window must be above 0.
 const (
 	minTime = windowLength
 	maxTime = 253402300799
 )
 
-// History is what is known of a container's usage. It has the same size, less than 1.5 KiB,
-// however long it becomes, and holds no pointers: an assignment is a copy. Make one with [New]
-// or [Restore].
+// History holds the past usage of a container. Its size is fixed, below 1.5 KiB. It has no pointers,
+// so an assignment is a copy. Create one with [New] or [Restore].
 //
-// Samples, of any number of pods, may be added in any order. The same sample must be added
-// only once: a sample has no identity by which a second one could be told apart. Times are
-// kept to the second. Since there is no clock, a time in the future is taken at its word, and
-// makes all that went before old.
+// Add the samples of any number of pods, in any order. Add each sample only once: samples have no
+// identity, so History cannot detect duplicates. Times are kept to the second. There is no clock,
+// so a time in the future is accepted, and all earlier samples age accordingly.
 type History struct {
-	// Usage of CPU, in which a sample taken at reference() weighs 1.
+	// CPU usage. A sample taken at reference() has weight 1.
 	cpu histogram
-	// Usage of memory.
+	// Memory usage.
 	memory peaks
 	// Half-life of the samples' weights, in seconds.
 	halfLife int64
-	// Times of the oldest and newest CPU sample in seconds since the epoch, and how many there
-	// are. Memory samples are taken together with them (model/aggregate_container_state.go,
+	// Times of the oldest and newest CPU sample in seconds since the epoch, and the number of CPU
+	// samples. Memory samples are taken at the same times (model/aggregate_container_state.go,
 	// "first/last sample timestamps as well as the sample count are based only on CPU samples").
 	first, last, samples int64
 }
 
-// New returns an empty history with the given half-life, in which a sample loses half of its
-// weight; less than a second stands for [DefaultHalfLife]. Memory peaks are kept for four
-// weeks, so a half-life of more than one week is cut off by that.
+// New returns an empty history with the given half-life: the time in which a sample loses half of
+// its weight. A half-life below one second means [DefaultHalfLife]. Memory peaks are dropped after
+// four weeks, so with a half-life above one week they are dropped while they still count.
 func New(halfLife time.Duration) *History {
 	return &History{halfLife: wholeSeconds(halfLife)}
 }
@@ -61,17 +59,17 @@ func wholeSeconds(halfLife time.Duration) int64 {
 // HalfLife returns the half-life of the samples' weights.
 func (h *History) HalfLife() time.Duration { return time.Duration(h.halfLife) * time.Second }
 
-// SetHalfLife changes the half-life, with the meaning of [New]. CPU samples keep the weights
-// that they have relative to each other, and lose them at the new pace from the newest sample
-// on. Memory peaks weigh as if the half-life had always been the new one.
+// SetHalfLife changes the half-life. The values mean the same as in [New]. CPU samples keep their
+// weights relative to each other, and age with the new half-life from the newest sample on. Memory
+// peaks get the weights that they would have if the half-life had always been the new one.
 func (h *History) SetHalfLife(halfLife time.Duration) {
 	before := h.weight(h.last)
 	h.halfLife = wholeSeconds(halfLife)
 	h.cpu.rescale(h.weight(h.last) / before)
 }
 
-// LastSample returns the time of the newest sample, or the zero time if there is none. Of
-// memory samples and OOM kills only the day is known, of which it is the beginning.
+// LastSample returns the time of the newest sample, or the zero time if there is no sample. For
+// memory samples and OOM kills only the day is stored, so LastSample returns its start.
 func (h *History) LastSample() time.Time {
 	newest := max(h.last, int64(h.memory.newest())*windowLength)
 	if newest == 0 {
@@ -80,7 +78,7 @@ func (h *History) LastSample() time.Time {
 	return time.Unix(newest, 0).UTC()
 }
 
-// FirstSample returns the time of the oldest CPU sample, or the zero time if there is none.
+// FirstSample returns the time of the oldest CPU sample, or the zero time if there is no sample.
 func (h *History) FirstSample() time.Time {
 	if h.samples == 0 {
 		return time.Time{}
@@ -88,7 +86,7 @@ func (h *History) FirstSample() time.Time {
 	return time.Unix(h.first, 0).UTC()
 }
 
-// AddCPU adds a sample of CPU usage in cores. The error wraps [ErrInvalidSample].
+// AddCPU adds a sample of CPU usage in cores. An error wraps [ErrInvalidSample].
 func (h *History) AddCPU(at time.Time, cores float64) error {
 	seconds, err := secondsOf(at)
 	if err != nil {
@@ -106,9 +104,9 @@ func (h *History) AddCPU(at time.Time, cores float64) error {
 	return nil
 }
 
-// AddMemory adds a sample of memory usage in bytes. It counts if it is the peak of its window,
-// a day in UTC; more than four weeks before the newest it does not count. The error wraps
-// [ErrInvalidSample].
+// AddMemory adds a sample of memory usage in bytes. Only the peak of each window counts; a window
+// is one day in UTC. A sample that is more than four weeks older than the newest one does not
+// count. An error wraps [ErrInvalidSample].
 func (h *History) AddMemory(at time.Time, bytes int64) error {
 	window, bytes, err := windowOf(at, bytes)
 	if err != nil {
@@ -118,10 +116,10 @@ func (h *History) AddMemory(at time.Time, bytes int64) error {
 	return nil
 }
 
-// AddOOMKill adds that the container was killed for lack of memory, at a time when it
-// requested the given bytes (0 if none). It counts as a sample of the greater of 1.2 times and
-// 100 Mi more than what was used: the request, or the highest usage of the same window added
-// so far if that is more. The caller adds each kill once. The error wraps [ErrInvalidSample].
+// AddOOMKill records that the container ran out of memory while it requested the given bytes (0 if
+// it had no request). It counts as a sample of max(used * 1.2, used + 100 Mi). Here, used is the
+// request, or the highest usage added so far in the same window if that is higher. The caller adds
+// each kill once. An error wraps [ErrInvalidSample].
 func (h *History) AddOOMKill(at time.Time, requestBytes int64) error {
 	window, requestBytes, err := windowOf(at, requestBytes)
 	if err != nil {
@@ -131,28 +129,28 @@ func (h *History) AddOOMKill(at time.Time, requestBytes int64) error {
 	return nil
 }
 
-// Merge adds all that other has, as if its samples had been added here one by one; other is
-// not changed. The two must not have CPU samples in common. If their half-lives differ, other
-// is taken as after [History.SetHalfLife].
+// Merge adds the content of other, as if its samples had been added to h one by one. It does not
+// change other. The two must not have CPU samples in common. If their half-lives differ, Merge
+// first applies [History.SetHalfLife] to a copy of other.
 func (h *History) Merge(other *History) {
-	theirs := *other
-	theirs.SetHalfLife(h.HalfLife())
-	theirs.advance(h.last)
-	if h.samples == 0 || theirs.samples > 0 && theirs.first < h.first {
-		h.first = theirs.first
+	added := *other
+	added.SetHalfLife(h.HalfLife())
+	added.advance(h.last)
+	if h.samples == 0 || added.samples > 0 && added.first < h.first {
+		h.first = added.first
 	}
-	h.advance(theirs.last)
-	h.samples += theirs.samples
-	for n, weight := range theirs.cpu {
+	h.advance(added.last)
+	h.samples += added.samples
+	for n, weight := range added.cpu {
 		h.cpu[n] += weight
 	}
-	h.memory.merge(&theirs.memory)
+	h.memory.merge(&added.memory)
 }
 
-// reference is the time at which a CPU sample weighs 1: the beginning of the half-life that
-// the newest sample is in. It follows from the samples, not from their order, and no weight
-// can overflow: a sample weighs less than 2. Only weights relative to each other matter, so
-// any reference is as good (util/decaying_histogram.go).
+// reference returns the time at which a CPU sample has weight 1. It is the start of the half-life
+// that contains the newest sample. It depends on the samples and not on their order. No weight can
+// overflow, because a new sample has a weight below 2. Any reference would do, because only the
+// ratios between weights matter (util/decaying_histogram.go).
 func (h *History) reference() int64 { return h.last - h.last%h.halfLife }
 
 // weight returns the weight of a CPU sample, 2^((t - reference) / half-life)
@@ -161,9 +159,9 @@ func (h *History) weight(seconds int64) float64 {
 	return math.Exp2(float64(seconds-h.reference()) / float64(h.halfLife))
 }
 
-// advance makes the given time the newest sample's, if it is newer, and the weights fit the
-// reference that goes with it. That is some whole number of half-lives on, so they are
-// multiplied by a power of two, which loses nothing.
+// advance sets the time of the newest sample if the given time is newer, and adapts the weights to
+// the new reference. The reference moves by a whole number of half-lives, so the weights are
+// multiplied by a power of two. That loses no precision.
 func (h *History) advance(seconds int64) {
 	if seconds <= h.last {
 		return
@@ -175,7 +173,7 @@ func (h *History) advance(seconds int64) {
 	}
 }
 
-// secondsOf returns a sample's time in seconds since the epoch.
+// secondsOf returns the time of a sample in seconds since the epoch.
 func secondsOf(at time.Time) (int64, error) {
 	seconds := at.Unix()
 	if seconds < minTime || seconds > maxTime {
@@ -184,7 +182,8 @@ func secondsOf(at time.Time) (int64, error) {
 	return seconds, nil
 }
 
-// windowOf returns a memory sample's window and its bytes, cut off where the last bucket begins.
+// windowOf returns the window of a memory sample, and its bytes capped at the highest amount that
+// is recommended.
 func windowOf(at time.Time, bytes int64) (int32, int64, error) {
 	seconds, err := secondsOf(at)
 	if err != nil {

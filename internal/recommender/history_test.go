@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// monday is the beginning of a window of memory peaks, and of a half-life of 24 h.
+// monday is the start of a window of memory peaks, and of a half-life of 24 h.
 var monday = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
@@ -24,7 +24,7 @@ func addMemory(t *testing.T, h *History, at time.Time, bytes int64) {
 	require.NoError(t, h.AddMemory(at, bytes))
 }
 
-func TestInvalidSamplesAreRefusedAndChangeNothing(t *testing.T) {
+func TestInvalidSampleIsRejectedAndChangesNothing(t *testing.T) {
 	h := New(DefaultHalfLife)
 	for _, cores := range []float64{-0.001, math.NaN(), math.Inf(1), math.Inf(-1)} {
 		require.ErrorIs(t, h.AddCPU(monday, cores), ErrInvalidSample, "%v cores", cores)
@@ -39,24 +39,24 @@ func TestInvalidSamplesAreRefusedAndChangeNothing(t *testing.T) {
 	assert.Equal(t, New(DefaultHalfLife), h)
 }
 
-func TestLastSampleIsTheNewestAndNotTheLatestAdded(t *testing.T) {
+func TestLastSampleIsNewestNotLastAdded(t *testing.T) {
 	h := New(DefaultHalfLife)
 	assert.True(t, h.LastSample().IsZero())
 	addCPU(t, h, monday.Add(day), 1)
 	addCPU(t, h, monday, 1)
 	assert.Equal(t, monday.Add(day), h.LastSample())
 	addMemory(t, h, monday.Add(day+time.Hour), 1)
-	assert.Equal(t, monday.Add(day), h.LastSample(), "of memory only the day is known")
+	assert.Equal(t, monday.Add(day), h.LastSample(), "only the day of a memory sample is stored")
 }
 
-func TestLastSampleOfAContainerThatWasOnlyKilledIsTheDayOfItsKill(t *testing.T) {
+func TestLastSampleIsDayOfOOMKillWithoutUsage(t *testing.T) {
 	h := New(DefaultHalfLife)
 	require.NoError(t, h.AddOOMKill(monday.Add(day+time.Hour), 300*mebi))
 	assert.Equal(t, monday.Add(day), h.LastSample())
-	assert.True(t, h.FirstSample().IsZero(), "there is no sample of CPU")
+	assert.True(t, h.FirstSample().IsZero(), "there is no CPU sample")
 }
 
-func TestFirstSampleIsTheOldestAndNotTheFirstAdded(t *testing.T) {
+func TestFirstSampleIsOldestNotFirstAdded(t *testing.T) {
 	h := New(DefaultHalfLife)
 	assert.True(t, h.FirstSample().IsZero())
 	addCPU(t, h, monday, 1)
@@ -65,29 +65,29 @@ func TestFirstSampleIsTheOldestAndNotTheFirstAdded(t *testing.T) {
 	assert.Equal(t, monday.Add(-day), h.FirstSample())
 }
 
-func TestAHalfLifeUnderASecondIsTheDefault(t *testing.T) {
+func TestHalfLifeBelowOneSecondMeansDefault(t *testing.T) {
 	assert.Equal(t, DefaultHalfLife, New(0).HalfLife())
 	assert.Equal(t, DefaultHalfLife, New(-time.Hour).HalfLife())
 	assert.Equal(t, 90*time.Second, New(90*time.Second).HalfLife())
 }
 
-// peakOf returns the peak in force of the window that has the time.
+// peakOf returns the effective peak of the window that contains the time.
 func peakOf(h *History, at time.Time) int64 {
 	p := h.memory.at(int32(at.Unix() / windowLength))
 	return max(p.used, p.needed)
 }
 
-func TestOOMKillNeedsAFifthOr100MiMoreThanWasUsed(t *testing.T) {
+func TestOOMKillRaisesNeedByAFifthOr100Mi(t *testing.T) {
 	for name, c := range map[string]struct {
 		peak, request, want int64
 	}{
-		"small, by the request: 300 + 100":            {200 * mebi, 300 * mebi, 400 * mebi},
-		"small, by the peak: 400 + 100":               {400 * mebi, 300 * mebi, 500 * mebi},
-		"no request, no peak: 0 + 100":                {0, 0, 100 * mebi},
-		"500 Mi, where both are the same: 500 + 100":  {0, 500 * mebi, 600 * mebi},
-		"large, by the request: 1000 * 1.2":           {200 * mebi, 1000 * mebi, 1200 * mebi},
-		"large, by the peak: 2000 * 1.2":              {2000 * mebi, 1000 * mebi, 2400 * mebi},
-		"beyond the buckets: 1e12 * 1.2, no overflow": {0, math.MaxInt64, 1.2e12},
+		"small, request above peak: 300 + 100":        {200 * mebi, 300 * mebi, 400 * mebi},
+		"small, peak above request: 400 + 100":        {400 * mebi, 300 * mebi, 500 * mebi},
+		"no request and no peak: 0 + 100":             {0, 0, 100 * mebi},
+		"500 Mi, both rules are equal: 500 + 100":     {0, 500 * mebi, 600 * mebi},
+		"large, request above peak: 1000 * 1.2":       {200 * mebi, 1000 * mebi, 1200 * mebi},
+		"large, peak above request: 2000 * 1.2":       {2000 * mebi, 1000 * mebi, 2400 * mebi},
+		"beyond all buckets: 1e12 * 1.2, no overflow": {0, math.MaxInt64, 1.2e12},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := New(DefaultHalfLife)
@@ -98,29 +98,29 @@ func TestOOMKillNeedsAFifthOr100MiMoreThanWasUsed(t *testing.T) {
 	}
 }
 
-func TestOOMKillsAgainAndAgainAtOneRequestNeedNoMore(t *testing.T) {
+func TestRepeatedOOMKillsAtSameRequestCountOnce(t *testing.T) {
 	h := New(DefaultHalfLife)
 	addMemory(t, h, monday, 290*mebi)
 	for range 10 {
 		require.NoError(t, h.AddOOMKill(monday.Add(time.Hour), 300*mebi))
 	}
-	assert.Equal(t, int64(400*mebi), peakOf(h, monday), "300 + 100, once")
+	assert.Equal(t, int64(400*mebi), peakOf(h, monday), "300 + 100, only once")
 
 	require.NoError(t, h.AddOOMKill(monday.Add(time.Hour), 400*mebi))
-	assert.Equal(t, int64(500*mebi), peakOf(h, monday), "a kill at a greater request shows a greater need")
+	assert.Equal(t, int64(500*mebi), peakOf(h, monday), "a kill at a higher request shows a higher need")
 }
 
-func TestOOMKillBeforeAnyMemorySampleGivesARecommendation(t *testing.T) {
+func TestOOMKillWithoutMemorySamplesGivesRecommendation(t *testing.T) {
 	h := New(DefaultHalfLife)
 	require.NoError(t, h.AddOOMKill(monday, 300*mebi))
-	// 300 Mi + 100 Mi = 419.4 MB is between buckets 23 (414.3) and 24 (445.0); 445.0 * 1.15 =
+	// 300 Mi + 100 Mi = 419.4 MB is in bucket 23, from 414.3 MB to 445.0 MB. 445.0 MB * 1.15 =
 	// 511.75 MB = 488.04 Mi.
 	r := h.Recommend(DefaultPolicy(1))
 	assert.Equal(t, int64(489*mebi), r.Memory.Target)
-	assert.Zero(t, r.CPU, "nothing is known of the CPU")
+	assert.Zero(t, r.CPU, "there are no CPU samples")
 }
 
-func TestOnlyTheHighestOfAWindowCounts(t *testing.T) {
+func TestOnlyHighestMemorySampleOfWindowCounts(t *testing.T) {
 	h := New(DefaultHalfLife)
 	addMemory(t, h, monday, 300*mebi)
 	addMemory(t, h, monday.Add(day-time.Second), 600*mebi)
@@ -133,10 +133,10 @@ func TestOnlyTheHighestOfAWindowCounts(t *testing.T) {
 	want = histogram{}
 	want.add(memoryScale.bucket(600*mebi), 0.5)
 	want.add(memoryScale.bucket(100*mebi), 1)
-	assert.Equal(t, want, h.memory.histogram(windowLength), "the next window has a peak of its own")
+	assert.Equal(t, want, h.memory.histogram(windowLength), "the next window has its own peak")
 }
 
-func TestPeaksOlderThanFourWeeksAreForgottenInAnyOrder(t *testing.T) {
+func TestPeaksOlderThanFourWeeksAreDroppedInAnyOrder(t *testing.T) {
 	older, old, kept, newest := monday.Add(-day), monday, monday.Add(day), monday.Add(windowCount*day)
 	for name, order := range map[string][]time.Time{
 		"oldest first": {older, old, kept, newest}, "newest first": {newest, kept, old, older}, "oldest last": {kept, newest, old, older},
@@ -158,7 +158,7 @@ func TestPeaksOlderThanFourWeeksAreForgottenInAnyOrder(t *testing.T) {
 	}
 }
 
-func TestAnOOMKillRaisesTheTargetAfterWeeksOfLittleUpToAHalfLifeOfSixDays(t *testing.T) {
+func TestOneOOMKillRaisesTargetUpToHalfLifeOfSixDays(t *testing.T) {
 	for _, halfLife := range []time.Duration{time.Hour, day, 6 * day} {
 		h := New(halfLife)
 		for window := range windowCount {
@@ -170,8 +170,9 @@ func TestAnOOMKillRaisesTheTargetAfterWeeksOfLittleUpToAHalfLifeOfSixDays(t *tes
 	}
 }
 
-// At the default half-life the newest window weighs 1, and all before it 1 - 2^-27 together.
-func TestTheNewestWindowOutweighsAllOthersTogether(t *testing.T) {
+// At the default half-life the newest window has weight 1, and all earlier ones together have
+// 1 - 2^-27.
+func TestNewestWindowOutweighsAllOthersTogether(t *testing.T) {
 	h := New(DefaultHalfLife)
 	for window := range windowCount - 1 {
 		addMemory(t, h, monday.Add(time.Duration(window)*day), 300*mebi)
@@ -183,24 +184,24 @@ func TestTheNewestWindowOutweighsAllOthersTogether(t *testing.T) {
 	assert.Equal(t, int64(247*mebi), h.Recommend(noLimits()).Memory.LowerBound)
 }
 
-func TestSamplesOlderThan32HalfLivesAreForgotten(t *testing.T) {
-	forgotten, kept := cpuScale.bucket(100), cpuScale.bucket(500)
+func TestSamplesOlderThan32HalfLivesAreDropped(t *testing.T) {
+	dropped, kept := cpuScale.bucket(100), cpuScale.bucket(500)
 	for name, order := range map[string][]time.Duration{"oldest first": {0, 2 * day, 34 * day}, "newest first": {34 * day, 2 * day, 0}} {
 		h := New(day)
 		for _, after := range order {
 			addCPU(t, h, monday.Add(after), map[time.Duration]float64{0: 0.1, 2 * day: 0.5, 34 * day: 1}[after])
 		}
-		assert.Zero(t, h.cpu[forgotten], name)
+		assert.Zero(t, h.cpu[dropped], name)
 		assert.InDelta(t, math.Exp2(-32), h.cpu[kept], 0, name)
 	}
 }
 
-func TestChangingTheHalfLifeKeepsPastWeightsAndAgesFutureOnes(t *testing.T) {
+func TestSetHalfLifeKeepsWeightsAndChangesFutureDecay(t *testing.T) {
 	h := New(day)
-	addCPU(t, h, monday, 0.1)          // Weighs half of the next.
-	addCPU(t, h, monday.Add(day), 0.5) // Newest: weighs 1.
+	addCPU(t, h, monday, 0.1)          // Half the weight of the next.
+	addCPU(t, h, monday.Add(day), 0.5) // The newest has weight 1.
 	h.SetHalfLife(2 * day)
-	addCPU(t, h, monday.Add(3*day), 1) // Two days on: all before lose half, by the new half-life.
+	addCPU(t, h, monday.Add(3*day), 1) // Two days later, at the new half-life, all earlier samples lose half.
 
 	low, middle, high := h.cpu[cpuScale.bucket(100)], h.cpu[cpuScale.bucket(500)], h.cpu[cpuScale.bucket(1000)]
 	assert.InEpsilon(t, 0.5, middle/high, 1e-6)
@@ -221,7 +222,7 @@ func TestWeightsStayFiniteAfterYears(t *testing.T) {
 	}
 }
 
-func TestASampleAfterYearsOfSilenceForgetsWhatWasBefore(t *testing.T) {
+func TestSampleAfterYearsReplacesOlderUsage(t *testing.T) {
 	h := New(day)
 	addCPU(t, h, monday, 8)
 	addMemory(t, h, monday, 8<<30)
@@ -232,37 +233,37 @@ func TestASampleAfterYearsOfSilenceForgetsWhatWasBefore(t *testing.T) {
 	assert.Equal(t, int64(363*mebi), r.Memory.Target)
 }
 
-func TestMergeTakesTheGreaterPeakAndTheGreaterNeed(t *testing.T) {
-	for name, swap := range map[string]bool{"the greater into the lesser": false, "the lesser into the greater": true} {
-		lesser, greater := New(day), New(day)
-		addMemory(t, lesser, monday, 300*mebi)
-		require.NoError(t, lesser.AddOOMKill(monday, 300*mebi))
-		addMemory(t, greater, monday, 1000*mebi)
-		require.NoError(t, greater.AddOOMKill(monday, 300*mebi))
+func TestMergeKeepsHigherPeakAndHigherNeed(t *testing.T) {
+	for name, swap := range map[string]bool{"higher into lower": false, "lower into higher": true} {
+		lower, higher := New(day), New(day)
+		addMemory(t, lower, monday, 300*mebi)
+		require.NoError(t, lower.AddOOMKill(monday, 300*mebi))
+		addMemory(t, higher, monday, 1000*mebi)
+		require.NoError(t, higher.AddOOMKill(monday, 300*mebi))
 		if swap {
-			lesser, greater = greater, lesser
+			lower, higher = higher, lower
 		}
-		lesser.Merge(greater)
-		p := lesser.memory.at(int32(monday.Unix() / windowLength))
+		lower.Merge(higher)
+		p := lower.memory.at(int32(monday.Unix() / windowLength))
 		assert.Equal(t, int64(1000*mebi), p.used, name)
 		assert.Equal(t, int64(1200*mebi), p.needed, name)
 	}
 }
 
-func TestMergeOfAnotherHalfLifeKeepsTheWeightsThatItsSamplesHave(t *testing.T) {
+func TestMergeWithDifferentHalfLifeKeepsWeights(t *testing.T) {
 	h, other := New(day), New(2*day)
 	addCPU(t, h, monday.Add(3*day), 1)
-	addCPU(t, other, monday, 0.1) // At a half-life of two days it weighs half of the next.
+	addCPU(t, other, monday, 0.1) // At a half-life of two days it has half the weight of the next.
 	addCPU(t, other, monday.Add(2*day), 0.5)
 	h.Merge(other)
 
 	low, middle, high := h.cpu[cpuScale.bucket(100)], h.cpu[cpuScale.bucket(500)], h.cpu[cpuScale.bucket(1000)]
 	assert.InEpsilon(t, 0.5, low/middle, 1e-6)
-	assert.InEpsilon(t, 0.5, middle/high, 1e-6, "a day later, at a half-life of a day")
-	assert.Equal(t, 2*day, other.HalfLife(), "the merged history is unchanged")
+	assert.InEpsilon(t, 0.5, middle/high, 1e-6, "one day older, at a half-life of one day")
+	assert.Equal(t, 2*day, other.HalfLife(), "Merge does not change the other history")
 }
 
-func TestMergeWithAnEmptyHistoryChangesNothing(t *testing.T) {
+func TestMergeWithEmptyHistoryChangesNothing(t *testing.T) {
 	h := New(day)
 	addCPU(t, h, monday, 0.12)
 	addMemory(t, h, monday, 300*mebi)

@@ -3,76 +3,78 @@ package recommender
 import "math"
 
 const (
-	// windowLength is the time, in seconds, of which one memory peak counts
+	// windowLength is the length of a window in seconds. One memory peak counts per window
 	// (model/aggregations_config.go, DefaultMemoryAggregationInterval: 24 h).
 	windowLength = 24 * 60 * 60
 
-	// windowCount is how many windows of memory peaks are kept, counted back from the newest:
-	// four weeks. At the default half-life the oldest weighs 2^-27.
+	// windowCount is the number of windows that are kept, counted back from the newest: four
+	// weeks. At the default half-life the oldest has weight 2^-27.
 	windowCount = 28
 
-	// An OOM kill shows that more is needed than was used: by a fifth, and by 100 Mi at least
-	// (model/aggregations_config.go, DefaultOOMBumpUpRatio and DefaultOOMMinBumpUp).
+	// An OOM kill shows that the container needs more than it used. The need is higher by a
+	// fifth, and by at least 100 Mi (model/aggregations_config.go, DefaultOOMBumpUpRatio and
+	// DefaultOOMMinBumpUp).
 	oomFraction = 5
 	oomMinimum  = 100 * mebi
 )
 
-// peak is the greatest use of memory in one window, in bytes.
+// peak is the highest use of memory in one window, in bytes.
 type peak struct {
-	window int32 // Number of the window since the epoch; 0 where there is no peak.
-	used   int64 // Greatest usage sample.
-	needed int64 // Greatest need that an OOM kill showed; 0 without one.
+	window int32 // Number of the window since the epoch; 0 if there is no peak.
+	used   int64 // Highest usage sample.
+	needed int64 // Highest need shown by an OOM kill; 0 without a kill.
 }
 
-// peaks has the peak of window w at index w modulo windowCount. What is there depends on the
-// set of samples and not on their order: each place holds the newest window that belongs
-// there, and its maximum.
+// peaks holds the peak of window w at index w modulo windowCount. The content depends on the set
+// of samples and not on their order: each slot holds the newest window with that index, and the
+// maximum of that window.
 type peaks [windowCount]peak
 
-// at returns the peak of a window, to be raised, or nil if a newer window has its place.
+// at returns the peak of a window, for the caller to raise. It returns nil if a newer window
+// occupies the slot.
 func (p *peaks) at(window int32) *peak {
-	place := &p[window%windowCount]
-	if place.window > window {
+	slot := &p[window%windowCount]
+	if slot.window > window {
 		return nil
 	}
-	if place.window < window {
-		*place = peak{window: window}
+	if slot.window < window {
+		*slot = peak{window: window}
 	}
-	return place
+	return slot
 }
 
-// addUse raises a window's peak to the usage, if it is lower.
+// addUse raises the peak of a window to the usage if the peak is lower.
 func (p *peaks) addUse(window int32, bytes int64) {
-	if place := p.at(window); place != nil {
-		place.used = max(place.used, bytes)
+	if slot := p.at(window); slot != nil {
+		slot.used = max(slot.used, bytes)
 	}
 }
 
-// addOOMKill raises a window's peak to what a container needs that was killed for lack of
-// memory while it requested the given amount (model/container.go, RecordOOM). What an earlier
-// kill showed does not count as used: a container killed again and again, before it gets more
-// memory, would otherwise need ever more.
+// addOOMKill raises the peak of a window to the need of a container that ran out of memory while
+// it requested the given amount (model/container.go, RecordOOM). The need that an earlier kill
+// showed does not count as used. Otherwise the need would grow with each kill of a container that
+// is killed repeatedly before it gets more memory.
 func (p *peaks) addOOMKill(window int32, request int64) {
-	if place := p.at(window); place != nil {
-		used := max(request, place.used)
-		place.needed = max(place.needed, used+oomMinimum, used+used/oomFraction)
+	if slot := p.at(window); slot != nil {
+		used := max(request, slot.used)
+		slot.needed = max(slot.needed, used+oomMinimum, used+used/oomFraction)
 	}
 }
 
 // merge adds the peaks of other.
 func (p *peaks) merge(other *peaks) {
-	for _, theirs := range other {
-		if theirs.window == 0 {
+	for _, added := range other {
+		if added.window == 0 {
 			continue
 		}
-		if ours := p.at(theirs.window); ours != nil {
-			ours.used = max(ours.used, theirs.used)
-			ours.needed = max(ours.needed, theirs.needed)
+		if slot := p.at(added.window); slot != nil {
+			slot.used = max(slot.used, added.used)
+			slot.needed = max(slot.needed, added.needed)
 		}
 	}
 }
 
-// newest returns the newest window with a peak, or 0 if there is none.
+// newest returns the newest window with a peak, or 0 if there is no peak.
 func (p *peaks) newest() int32 {
 	var newest int32
 	for _, peak := range p {
@@ -81,8 +83,8 @@ func (p *peaks) newest() int32 {
 	return newest
 }
 
-// histogram returns the histogram of the peaks that are kept. A peak of the newest window
-// weighs 1, and half of it with each half-life, in seconds, before.
+// histogram returns the histogram of the peaks. A peak of the newest window has weight 1. The
+// weight halves with each half-life, given in seconds, that a window is older.
 func (p *peaks) histogram(halfLife int64) (h histogram) {
 	newest := p.newest()
 	for _, peak := range p {

@@ -14,18 +14,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sample is a use of CPU and memory at some second.
+// sample is the use of CPU and memory at one second.
 type sample struct {
 	second int64
 	milli  float64
 	bytes  int64
 }
 
-// usage is what a container used in the course of up to four weeks.
+// usage holds the samples of a container over up to four weeks.
 type usage []sample
 
-// Generate makes usage of up to three sizes of containers: mostly about the same, sometimes
-// far off, as real usage is, with some samples at the same time.
+// Generate returns random usage that resembles real usage: mostly steady, with some outliers, and
+// with several samples at the same time.
 func (usage) Generate(r *rand.Rand, size int) reflect.Value {
 	u := make(usage, 1+r.Intn(4*size))
 	milli, bytes := math.Exp(r.Float64()*11), math.Exp(r.Float64()*10)*1e6
@@ -44,7 +44,7 @@ func (usage) Generate(r *rand.Rand, size int) reflect.Value {
 	return reflect.ValueOf(u)
 }
 
-// addTo adds all samples, in their order.
+// addTo adds all samples in order.
 func (u usage) addTo(h *History) *History {
 	for _, s := range u {
 		at := time.Unix(s.second, 0)
@@ -62,14 +62,14 @@ func (u usage) recommend() Recommendation {
 	return u.addTo(New(DefaultHalfLife)).Recommend(noLimits())
 }
 
-// check runs a property on many inputs, the same ones every time.
+// check tests a property on many inputs. The inputs are the same in every run.
 func check(t *testing.T, property any) {
 	t.Helper()
 	require.NoError(t, quick.Check(property, &quick.Config{MaxCount: 400, Rand: rand.New(rand.NewSource(1))}))
 }
 
-// byFormula computes an estimate from the published formulas as they stand: the times count from
-// a fixed reference, all samples are kept and sorted, buckets come from a logarithm.
+// byFormula computes an estimate directly from the published formulas: times count from a fixed
+// reference, all samples are kept and sorted, and a logarithm gives the bucket.
 func byFormula(u usage, s scale, amount, weight func(sample) float64, confidence float64) Estimate {
 	u = slices.Clone(u)
 	slices.SortFunc(u, func(a, b sample) int { return cmp.Compare(amount(a), amount(b)) })
@@ -111,7 +111,7 @@ func peaksByFormula(u usage) usage {
 	return peaks
 }
 
-func TestPropertyRecommendationIsThatOfTheFormulasWhateverTheReferenceTime(t *testing.T) {
+func TestPropertyRecommendationMatchesFormulasAtAnyReferenceTime(t *testing.T) {
 	check(t, func(u usage) bool {
 		first := slices.MinFunc(u, func(a, b sample) int { return int(a.second - b.second) }).second
 		last := slices.MaxFunc(u, func(a, b sample) int { return int(a.second - b.second) }).second
@@ -126,7 +126,7 @@ func TestPropertyRecommendationIsThatOfTheFormulasWhateverTheReferenceTime(t *te
 	})
 }
 
-func TestPropertyOrderOfSamplesMakesNoDifference(t *testing.T) {
+func TestPropertyOrderOfSamplesDoesNotMatter(t *testing.T) {
 	check(t, func(u usage, seed int64) bool {
 		want := u.recommend()
 		rand.New(rand.NewSource(seed)).Shuffle(len(u), func(i, j int) { u[i], u[j] = u[j], u[i] })
@@ -134,7 +134,7 @@ func TestPropertyOrderOfSamplesMakesNoDifference(t *testing.T) {
 	})
 }
 
-func TestPropertyTimeOfAllSamplesTogetherMakesNoDifference(t *testing.T) {
+func TestPropertyShiftOfAllSamplesByDaysDoesNotMatter(t *testing.T) {
 	check(t, func(u usage, days uint16) bool {
 		later := slices.Clone(u)
 		for i := range later {
@@ -150,33 +150,33 @@ func TestPropertyTimeOfAllSamplesTogetherMakesNoDifference(t *testing.T) {
 	})
 }
 
-func TestPropertyMoreUsageInAnySampleNeverLowersAFigure(t *testing.T) {
+func TestPropertyHigherUsageNeverLowersAnEstimate(t *testing.T) {
 	check(t, func(u usage, which uint16, factor float64) bool {
 		before := u.recommend()
 		s := &u[int(which)%len(u)]
 		grown := 1 + math.Mod(math.Abs(factor), 10)
 		s.milli, s.bytes = s.milli*grown, int64(float64(s.bytes)*grown)
 		after := u.recommend()
-		return noneLower(before.CPU, after.CPU) && noneLower(before.Memory, after.Memory)
+		return notLower(before.CPU, after.CPU) && notLower(before.Memory, after.Memory)
 	})
 }
 
-func noneLower(before, after Estimate) bool {
+func notLower(before, after Estimate) bool {
 	return after.Target >= before.Target && after.LowerBound >= before.LowerBound && after.UpperBound >= before.UpperBound
 }
 
-func TestPropertyAnOOMKillNeverLowersMemoryAndLeavesCPUAlone(t *testing.T) {
+func TestPropertyOOMKillNeverLowersMemoryAndKeepsCPU(t *testing.T) {
 	check(t, func(u usage, second uint32, request uint32) bool {
 		h := u.addTo(New(DefaultHalfLife))
 		before := h.Recommend(noLimits())
-		at := time.Unix(u[int(second)%len(u)].second, 0) // A window that has a peak.
+		at := time.Unix(u[int(second)%len(u)].second, 0) // This window has a peak.
 		require.NoError(t, h.AddOOMKill(at, int64(request)*1024))
 		after := h.Recommend(noLimits())
-		return noneLower(before.Memory, after.Memory) && before.CPU == after.CPU
+		return notLower(before.Memory, after.Memory) && before.CPU == after.CPU
 	})
 }
 
-func TestPropertyAnOOMKillNowRaisesTheTargetAboveTheRequest(t *testing.T) {
+func TestPropertyNewestOOMKillRaisesTargetAboveRequest(t *testing.T) {
 	check(t, func(u usage, request uint32) bool {
 		h := u.addTo(New(DefaultHalfLife))
 		require.NoError(t, h.AddOOMKill(h.LastSample(), int64(request)*64))
@@ -184,9 +184,9 @@ func TestPropertyAnOOMKillNowRaisesTheTargetAboveTheRequest(t *testing.T) {
 	})
 }
 
-// A memory request that is lowered keeps this much above what was used last, so that a limit
-// that is lowered with it is not below what is in use.
-func TestPropertyTheMemoryTargetIsAboveTheNewestPeakByTheMargin(t *testing.T) {
+// A lowered memory request stays above the latest usage by this margin, so a limit that is lowered
+// with the request is not below the memory in use.
+func TestPropertyMemoryTargetExceedsNewestPeakByMargin(t *testing.T) {
 	check(t, func(u usage) bool {
 		h := u.addTo(New(DefaultHalfLife))
 		newest, peak := h.LastSample().Unix()/windowLength, int64(0)
@@ -195,14 +195,14 @@ func TestPropertyTheMemoryTargetIsAboveTheNewestPeakByTheMargin(t *testing.T) {
 				peak = max(peak, s.bytes)
 			}
 		}
-		return float64(h.Recommend(noLimits()).Memory.Target) >= (1+DefaultMargin)*float64(peak)
+		return float64(h.Recommend(noLimits()).Memory.Target) >= (1+defaultMargin)*float64(peak)
 	})
 }
 
-func TestPropertyTwiceTheUsageIsTwiceTheFiguresWithinABucket(t *testing.T) {
+func TestPropertyTwiceTheUsageDoublesTargetsWithinOneBucket(t *testing.T) {
 	check(t, func(u usage) bool {
 		double := slices.Clone(u)
-		for i := range u { // Where buckets are 5 % wide: from 2 cores and 2 GB on.
+		for i := range u { // From 2 cores and 2 GB on, buckets are 5 % wide.
 			u[i].milli, u[i].bytes = 2000+math.Mod(u[i].milli, 1e5), 2e9+u[i].bytes%1e11
 			double[i].milli, double[i].bytes = 2*u[i].milli, 2*u[i].bytes
 		}
@@ -212,7 +212,7 @@ func TestPropertyTwiceTheUsageIsTwiceTheFiguresWithinABucket(t *testing.T) {
 	})
 }
 
-func TestPropertyBoundsEncloseTheTargetWhateverTheLimits(t *testing.T) {
+func TestPropertyBoundsEncloseTargetWithAnyLimits(t *testing.T) {
 	check(t, func(u usage, limits [6]uint16) bool {
 		p := noLimits()
 		l := Limits{int64(limits[0]), Range{int64(limits[1]), int64(limits[2])}, Range{int64(limits[3]), int64(limits[4])}, int64(limits[5])}
@@ -230,7 +230,7 @@ func TestPropertyBoundsEncloseTheTargetWhateverTheLimits(t *testing.T) {
 	})
 }
 
-func TestPropertyMergeIsAllSamplesInOneHistory(t *testing.T) {
+func TestPropertyMergeEqualsAllSamplesInOneHistory(t *testing.T) {
 	check(t, func(a, b usage, days uint8) bool {
 		for i := range b {
 			b[i].second += int64(days%60) * windowLength
@@ -241,11 +241,11 @@ func TestPropertyMergeIsAllSamplesInOneHistory(t *testing.T) {
 		ba.Merge(ab)
 		ab.Merge(&other)
 		return assert.Equal(t, want, ab.Recommend(noLimits())) && assert.Equal(t, want, ba.Recommend(noLimits())) &&
-			assert.Equal(t, b.addTo(New(DefaultHalfLife)), &other, "the merged history is unchanged")
+			assert.Equal(t, b.addTo(New(DefaultHalfLife)), &other, "Merge does not change the other history")
 	})
 }
 
-func TestPropertyChangingTheHalfLifeMovesNoCPUFigure(t *testing.T) {
+func TestPropertySetHalfLifeKeepsCPUEstimate(t *testing.T) {
 	check(t, func(u usage, hours uint8) bool {
 		h := u.addTo(New(DefaultHalfLife))
 		want := h.Recommend(noLimits()).CPU
@@ -254,17 +254,17 @@ func TestPropertyChangingTheHalfLifeMovesNoCPUFigure(t *testing.T) {
 	})
 }
 
-func TestPropertyARestoredHistoryGoesOnAsIfItHadNeverStopped(t *testing.T) {
+func TestPropertyRestoredHistoryContinuesLikeTheOriginal(t *testing.T) {
 	check(t, func(before, after usage) bool {
-		watched := before.addTo(New(DefaultHalfLife))
-		require.NoError(t, watched.AddOOMKill(watched.LastSample(), 300*mebi))
-		checkpoint := watched.Checkpoint()
+		original := before.addTo(New(DefaultHalfLife))
+		require.NoError(t, original.AddOOMKill(original.LastSample(), 300*mebi))
+		checkpoint := original.Checkpoint()
 		restored, err := Restore(checkpoint)
 		require.NoError(t, err)
-		same := assert.Equal(t, watched.Recommend(noLimits()), restored.Recommend(noLimits())) &&
+		same := assert.Equal(t, original.Recommend(noLimits()), restored.Recommend(noLimits())) &&
 			assert.Equal(t, checkpoint, restored.Checkpoint())
-		after.addTo(watched)
+		after.addTo(original)
 		after.addTo(restored)
-		return same && assert.Equal(t, watched.Recommend(noLimits()), restored.Recommend(noLimits()))
+		return same && assert.Equal(t, original.Recommend(noLimits()), restored.Recommend(noLimits()))
 	})
 }

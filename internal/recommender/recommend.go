@@ -5,23 +5,22 @@ import (
 	"time"
 )
 
-// What a [Policy] is made of unless a user asks otherwise (logic/recommender.go, the flags'
-// defaults).
+// The values of [DefaultPolicy] (logic/recommender.go, defaults of the flags).
 const (
-	DefaultTargetPercentile = 0.9
-	DefaultLowerPercentile  = 0.5
-	DefaultUpperPercentile  = 0.95
-	// DefaultMargin is the part added to each percentile.
-	DefaultMargin = 0.15
-	// DefaultPodMinMilliCPU and DefaultPodMinMemory are the least that a pod is recommended, in
-	// milli-CPU and bytes (pod-recommendation-min-cpu-millicores and -memory-mb, which is in Mi).
-	DefaultPodMinMilliCPU = 25
-	DefaultPodMinMemory   = 250 * mebi
+	defaultTargetPercentile = 0.9
+	defaultLowerPercentile  = 0.5
+	defaultUpperPercentile  = 0.95
+	// defaultMargin is the part added to each percentile.
+	defaultMargin = 0.15
+	// defaultPodMinMilliCPU and defaultPodMinMemory are the minimum for a pod, in milli-CPU and
+	// bytes (pod-recommendation-min-cpu-millicores and -memory-mb, which is in Mi).
+	defaultPodMinMilliCPU = 25
+	defaultPodMinMemory   = 250 * mebi
 )
 
-// How far a bound is moved away from the target with a confidence c, which is 1 after a day of
-// samples a minute apart (logic/recommender.go, CreatePodResourceRecommender): the lower bound
-// by (1 + 0.001/c)^-2, the upper by (1 + 1/c)^1.
+// The confidence c is 1 after a day with one sample per minute. It moves the bounds away from the
+// target (logic/recommender.go, CreatePodResourceRecommender): it multiplies the lower bound by
+// (1 + 0.001/c)^-2, and the upper bound by (1 + 1/c)^1.
 const (
 	lowerMultiplier = 0.001
 	lowerExponent   = -2
@@ -29,10 +28,10 @@ const (
 	samplesPerDay   = 24 * 60
 )
 
-// Cap names what made a target differ from what usage alone would make it.
+// Cap names the limit that moved a target away from the target that usage alone gives.
 type Cap string
 
-// All that can cap a target. [Limits] says in which order they apply.
+// All caps of a target. [Limits] documents the order in which they apply.
 const (
 	CapPodMinimum Cap = "PodMinimum"
 	CapMinAllowed Cap = "MinAllowed"
@@ -41,86 +40,86 @@ const (
 	CapNodeSize   Cap = "NodeSize"
 )
 
-// Range is the least and greatest amount allowed. A Max of 0 allows any amount.
+// Range is the minimum and maximum amount. A Max of 0 means no maximum.
 type Range struct {
 	Min, Max int64
 }
 
-// Limits bounds the figures for one resource of a container, in milli-CPU or bytes. The fields
-// apply in the order they stand here, and a later one overrules those before it. A field of 0
-// does not apply.
+// Limits restricts the recommendation for one resource of a container, in milli-CPU or bytes. The
+// fields apply in the order in which they are declared, and a later one overrides earlier ones. A
+// field with value 0 does not apply.
 type Limits struct {
-	// PodMinimum is the container's share of the least that a pod is recommended, see
-	// [ShareCPU] and [ShareMemory].
+	// PodMinimum is the container's share of the minimum for a pod, see [ShareCPU] and
+	// [ShareMemory].
 	PodMinimum int64
-	// Allowed is what the user allows.
+	// Allowed is the range that the user allows.
 	Allowed Range
-	// LimitRange is what the namespace allows.
+	// LimitRange is the range that the namespace allows.
 	LimitRange Range
-	// NodeSize is what the largest node has to give. A pod that asks for more is never run.
+	// NodeSize is the allocatable amount of the largest node. A pod that requests more never runs.
 	NodeSize int64
 }
 
-// Policy says how a recommendation is made from a history.
+// Policy configures how a recommendation is computed from a history.
 type Policy struct {
-	// Percentiles of usage, as shares from 0 to 1, that the figures are based on, with
+	// Percentiles of usage for the target and its bounds, as shares from 0 to 1:
 	// LowerPercentile <= TargetPercentile <= UpperPercentile.
 	TargetPercentile, LowerPercentile, UpperPercentile float64
-	// Margin is the part added to each percentile: 0.15 makes it 1.15 times as much.
+	// Margin is the part added to each percentile: 0.15 multiplies it by 1.15.
 	Margin float64
-	// CPU bounds the milli-CPU.
+	// CPU has the limits in milli-CPU.
 	CPU Limits
-	// Memory bounds the bytes of memory.
+	// Memory has the limits in bytes.
 	Memory Limits
 }
 
-// DefaultPolicy returns the policy for a container in a pod of so many containers.
+// DefaultPolicy returns the policy for a container in a pod with the given number of containers.
 func DefaultPolicy(containers int) Policy {
 	return Policy{
-		TargetPercentile: DefaultTargetPercentile,
-		LowerPercentile:  DefaultLowerPercentile,
-		UpperPercentile:  DefaultUpperPercentile,
-		Margin:           DefaultMargin,
-		CPU:              Limits{PodMinimum: ShareCPU(DefaultPodMinMilliCPU, containers)},
-		Memory:           Limits{PodMinimum: ShareMemory(DefaultPodMinMemory, containers)},
+		TargetPercentile: defaultTargetPercentile,
+		LowerPercentile:  defaultLowerPercentile,
+		UpperPercentile:  defaultUpperPercentile,
+		Margin:           defaultMargin,
+		CPU:              Limits{PodMinimum: ShareCPU(defaultPodMinMilliCPU, containers)},
+		Memory:           Limits{PodMinimum: ShareMemory(defaultPodMinMemory, containers)},
 	}
 }
 
-// ShareCPU returns each container's equal share of a pod's milli-CPU, rounded up to whole milli.
+// ShareCPU divides a pod's milli-CPU evenly among its containers. It rounds up to whole milli.
 func ShareCPU(podMilliCPU int64, containers int) int64 {
 	return cpuScale.roundUp(float64(podMilliCPU) / float64(max(containers, 1)))
 }
 
-// ShareMemory returns each container's equal share of a pod's bytes, rounded up to whole Mi.
+// ShareMemory divides a pod's bytes evenly among its containers. It rounds up to whole Mi.
 func ShareMemory(podBytes int64, containers int) int64 {
 	return memoryScale.roundUp(float64(podBytes) / float64(max(containers, 1)))
 }
 
-// Estimate is what a container should request of one resource, in whole milli-CPU or in bytes,
-// a whole number of Mi unless a limit is not. LowerBound <= Target <= UpperBound. All is zero
-// if there is no sample of the resource; otherwise Target is not.
+// Estimate is the recommended request of a container for one resource, in milli-CPU or bytes.
+// Bytes are whole Mi, unless they equal a limit that is not. LowerBound <= Target <= UpperBound.
+// All fields are zero if there is no sample of the resource. Otherwise Target is above zero.
 type Estimate struct {
 	Target int64
-	// A request below LowerBound is too little, one above UpperBound too much.
+	// A request below LowerBound is too low. A request above UpperBound is too high.
 	LowerBound, UpperBound int64
-	// UncappedTarget is the target before any of the Limits applied.
+	// UncappedTarget is the target before the Limits apply.
 	UncappedTarget int64
-	// CappedBy is the last of the Limits that moved the target away from UncappedTarget, or
-	// empty if the two are equal.
+	// CappedBy names the last of the Limits that moved the target away from UncappedTarget. It
+	// is empty if the two are equal.
 	CappedBy Cap
 }
 
-// Recommendation is what a container should request, and how much is known of it.
+// Recommendation has the recommended requests of a container, and the extent of its history.
 type Recommendation struct {
 	// CPU is in milli-CPU, Memory in bytes.
 	CPU, Memory Estimate
-	// Samples is how many CPU samples there were, Span the time from the first to the last.
+	// Samples is the number of CPU samples. Span is the time from the first to the last.
 	Samples int64
 	Span    time.Duration
 }
 
-// Recommend returns what the container should request by what is known so far. It depends on
-// the samples and the policy alone: without new samples it stays the same.
+// Recommend returns the recommendation that follows from the samples so far. It depends only on
+// the samples and the policy, so it stays the same until there are new samples.
 func (h *History) Recommend(policy Policy) Recommendation {
 	confidence := h.confidence()
 	memory := h.memory.histogram(h.halfLife)
@@ -132,14 +131,15 @@ func (h *History) Recommend(policy Policy) Recommendation {
 	}
 }
 
-// confidence is how many days of samples, one a minute, the history is worth, 0 if there is no
-// more than one sample: min(span / 24 h, samples / 1440) (logic/estimator.go, getConfidence).
+// confidence returns the extent of the history in days with one sample per minute:
+// min(span / 24 h, samples / 1440) (logic/estimator.go, getConfidence). It is 0 if there is at most
+// one sample.
 func (h *History) confidence() float64 {
 	days := float64(h.last-h.first) / (24 * 60 * 60)
 	return min(days, float64(h.samples)/samplesPerDay)
 }
 
-// estimate makes the figures for one resource.
+// estimate returns the estimate for one resource.
 func (p Policy) estimate(h *histogram, s scale, limits Limits, confidence float64) Estimate {
 	if h.percentile(1) == 0 {
 		return Estimate{}
@@ -157,9 +157,9 @@ func (p Policy) estimate(h *histogram, s scale, limits Limits, confidence float6
 	return e
 }
 
-// apply returns the amount within the limits, and which of them it owes that to.
+// apply returns the amount within the limits, and the last limit that changed it, if any.
 func (l Limits) apply(amount int64) (int64, Cap) {
-	inOrder := [...]struct {
+	limits := [...]struct {
 		Range
 		by Cap
 	}{
@@ -170,7 +170,7 @@ func (l Limits) apply(amount int64) (int64, Cap) {
 		{Range{Max: l.NodeSize}, CapNodeSize},
 	}
 	capped, by := amount, Cap("")
-	for _, limit := range inOrder {
+	for _, limit := range limits {
 		if within := limit.clamp(capped); within != capped {
 			capped, by = within, limit.by
 		}
@@ -181,7 +181,7 @@ func (l Limits) apply(amount int64) (int64, Cap) {
 	return capped, by
 }
 
-// clamp returns the amount of the range that is closest; Max overrules Min.
+// clamp returns the closest amount within the range. Max overrides Min.
 func (r Range) clamp(amount int64) int64 {
 	amount = max(amount, r.Min)
 	if r.Max > 0 {

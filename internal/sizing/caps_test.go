@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The API server refuses a status with a cap that it does not know.
-func TestTheAPIKnowsExactlyTheCapsOfTheRecommender(t *testing.T) {
+// The API server rejects a status with a cap that the CRD lacks.
+func TestAPIHasTheSameCapsAsRecommender(t *testing.T) {
 	t.Parallel()
 	caps := capConstants(t, "..", "recommender", "recommend.go")
 	require.NotEmpty(t, caps)
@@ -26,7 +26,7 @@ func TestTheAPIKnowsExactlyTheCapsOfTheRecommender(t *testing.T) {
 	assert.ElementsMatch(t, slices.Collect(maps.Values(caps)), capEnum(t))
 }
 
-// capConstants returns the constants of type Cap in a file of Go code, by name, as they are written.
+// capConstants returns the constants of type Cap in a Go file: the literal values by name.
 func capConstants(t *testing.T, path ...string) map[string]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(path...), nil, 0)
@@ -43,7 +43,7 @@ func capConstants(t *testing.T, path ...string) map[string]string {
 	return caps
 }
 
-// capEnum returns the caps that the CRD allows, as Go writes them.
+// capEnum returns the caps that the CRD allows, as Go literals.
 func capEnum(t *testing.T) (caps []string) {
 	t.Helper()
 	manifest, err := os.ReadFile(filepath.Join("..", "..", "deploy", "crds", "autoscaling.example.com_verticalscalers.yaml"))

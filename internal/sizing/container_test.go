@@ -13,7 +13,7 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// limitRanges returns a LimitRange of each item, which is about containers where it names no type.
+// limitRanges returns one LimitRange for each item. An item without a type is for containers.
 func limitRanges(items ...corev1.LimitRangeItem) []corev1.LimitRange {
 	ranges := make([]corev1.LimitRange, len(items))
 	for i, item := range items {
@@ -25,28 +25,28 @@ func limitRanges(items ...corev1.LimitRangeItem) []corev1.LimitRange {
 	return ranges
 }
 
-// container returns a container that has the resources.
+// container returns a container with requests and limits.
 func container(name string, requests, limits corev1.ResourceList) corev1.Container {
 	return corev1.Container{Name: name, Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
 }
 
-// specOf returns the spec of a scaler with a policy for container app.
+// specOf returns the spec of a scaler with a policy for the container "app".
 func specOf(policy autoscalingv1beta1.ContainerPolicy) *autoscalingv1beta1.VerticalScalerSpec {
 	policy.ContainerName = "app"
 	return &autoscalingv1beta1.VerticalScalerSpec{ContainerPolicies: []autoscalingv1beta1.ContainerPolicy{policy}}
 }
 
-// assertAmounts asserts that lists have the same amounts, however they are written.
+// assertAmounts asserts that both lists have the same amounts, in any notation.
 func assertAmounts(t *testing.T, want, got corev1.ResourceList, what string) {
 	t.Helper()
 	assert.Len(t, got, len(want), what)
 	for name, amount := range want {
-		is := got[name]
-		assert.Equal(t, amount.String(), is.String(), "%s of %s", what, name)
+		actual := got[name]
+		assert.Equal(t, amount.String(), actual.String(), "%s: %s", what, name)
 	}
 }
 
-// sizingTest has what a container has in the template, and what it should get.
+// sizingTest has a container's resources in the template and the expected size.
 type sizingTest struct {
 	requests, limits corev1.ResourceList
 	target           corev1.ResourceList
@@ -63,161 +63,161 @@ func checkSizes(t *testing.T, tests map[string]sizingTest) {
 			t.Parallel()
 			template := container("app", test.requests, test.limits)
 			before := template.DeepCopy()
-			got := Container(specOf(test.policy), &template, test.target, test.ranges)
+			got := sizeContainer(specOf(test.policy), &template, test.target, test.ranges)
 			assert.Equal(t, "app", got.ContainerName)
 			assertAmounts(t, test.wantRequests, got.Requests, "requests")
 			assertAmounts(t, test.wantLimits, got.Limits, "limits")
-			assert.Equal(t, before, &template, "the template stays as it is")
+			assert.Equal(t, before, &template, "the template must not change")
 		})
 	}
 }
 
-func TestALimitKeepsItsProportionToTheRequest(t *testing.T) {
+func TestLimitKeepsItsRatioToTheRequest(t *testing.T) {
 	t.Parallel()
 	checkSizes(t, map[string]sizingTest{
-		"twice the request": {
+		"limit of twice the request": {
 			requests: list("100m", "128Mi"), limits: list("200m", "256Mi"), target: list("300m", "512Mi"),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("600m", "1Gi")},
-		"CPU is rounded up to whole milli": {
+		"CPU limit is rounded up to whole milli-CPU": {
 			requests: list("300m", ""), limits: list("1", ""), target: list("100m", ""),
 			wantRequests: list("100m", ""), wantLimits: list("334m", "")},
-		"memory is rounded up to whole Mi": {
+		"memory limit is rounded up to whole Mi": {
 			requests: list("", "300Mi"), limits: list("", "1000Mi"), target: list("", "100Mi"),
 			wantRequests: list("", "100Mi"), wantLimits: list("", "334Mi")},
-		"a limit that is the request stays so, to the byte": {
+		"limit equal to the request stays equal, to the byte": {
 			requests: list("1", "1Gi"), limits: list("1", "1Gi"), target: list("25m", "262144001"),
 			wantRequests: list("25m", "262144001"), wantLimits: list("25m", "262144001")},
-		"a limit above the request stays above it": {
+		"limit above the request stays above it": {
 			requests: list("1000m", ""), limits: list("1001m", ""), target: list("25m", ""),
 			wantRequests: list("25m", ""), wantLimits: list("26m", "")},
-		"terabytes lose no byte": {
+		"terabytes are exact to the byte": {
 			requests: list("", "3Ti"), limits: list("", "5Ti"), target: list("", "900Gi"),
 			wantRequests: list("", "900Gi"), wantLimits: list("", "1500Gi")},
-		// The proportion, of 2^36 to one, makes 2^64 bytes.
-		"a limit that no number holds is endless": {
+		// The ratio of 2^36 gives 2^64 bytes.
+		"memory limit that exceeds 64 bits becomes the maximum": {
 			requests: list("", "1"), limits: list("", "64Gi"), target: list("", "256Mi"),
 			wantRequests: list("", "256Mi"), wantLimits: list("", "1Ei")},
-		"a limit that is too great for a quantity is endless": {
+		"CPU limit that exceeds 64 bits becomes the maximum": {
 			requests: list("1m", ""), limits: list("1M", ""), target: list("10G", ""),
 			wantRequests: list("10G", ""), wantLimits: list("1152921504606846976m", "")},
 		"no limit": {
 			requests: list("100m", "128Mi"), target: list("300m", "512Mi"), wantRequests: list("300m", "512Mi")},
-		"neither request nor limit": {target: list("300m", "512Mi"), wantRequests: list("300m", "512Mi")},
-		"a limit without a request is its own request": {
+		"no request and no limit": {target: list("300m", "512Mi"), wantRequests: list("300m", "512Mi")},
+		"limit without a request counts as the request": {
 			limits: list("1", "1Gi"), target: list("300m", "512Mi"),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("300m", "512Mi")},
-		"a limit with a request of 0 has no proportion and is raised to the request": {
+		"limit with a request of 0 has no ratio and is raised to the request": {
 			requests: list("0", "0"), limits: list("200m", "1Gi"), target: list("300m", "512Mi"),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("300m", "1Gi")},
-		"of one resource": {
+		"limit of one resource": {
 			requests: list("100m", "128Mi"), limits: list("200m", ""), target: list("300m", "512Mi"),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("600m", "")},
-		"a limit of 0 lets nothing be requested": {
+		"limit of 0 allows no request": {
 			limits: list("0", "128Mi"), target: list("300m", "512Mi"),
 			wantRequests: list("", "512Mi"), wantLimits: list("", "512Mi")},
 		"no target": {requests: list("100m", "128Mi"), limits: list("200m", "256Mi")},
-		"a target of memory alone": {
+		"target for memory only": {
 			requests: list("100m", "128Mi"), limits: list("200m", "256Mi"), target: list("", "512Mi"),
 			wantRequests: list("", "512Mi"), wantLimits: list("", "1Gi")},
 	})
 }
 
-func TestAPolicySaysWhatIsSized(t *testing.T) {
+func TestContainerPolicySelectsWhatIsSized(t *testing.T) {
 	t.Parallel()
 	requestsOnly := autoscalingv1beta1.ContainerPolicy{ControlledValues: autoscalingv1beta1.ControlledValuesRequestsOnly}
 	requests, limits, target := list("100m", "128Mi"), list("200m", "256Mi"), list("300m", "192Mi")
 	checkSizes(t, map[string]sizingTest{
-		"nothing where its mode is Off": {
+		"mode Off": {
 			requests: requests, limits: limits, target: target,
 			policy: autoscalingv1beta1.ContainerPolicy{Mode: autoscalingv1beta1.ContainerModeOff}},
-		"everything where its mode is Auto": {
+		"mode Auto": {
 			requests: requests, limits: limits, target: target,
 			policy:       autoscalingv1beta1.ContainerPolicy{Mode: autoscalingv1beta1.ContainerModeAuto},
 			wantRequests: target, wantLimits: list("600m", "384Mi")},
-		"the resources that it controls": {
+		"controlled resources": {
 			requests: requests, limits: limits, target: target,
 			policy: autoscalingv1beta1.ContainerPolicy{
 				ControlledResources: []autoscalingv1beta1.ControlledResource{"memory"}},
 			wantRequests: list("", "192Mi"), wantLimits: list("", "384Mi")},
 		"requests only, up to the limit": {
 			requests: requests, limits: limits, target: target, policy: requestsOnly, wantRequests: list("200m", "192Mi")},
-		"requests only, up to a limit by default": {
+		"requests only, up to a default limit": {
 			target: target, policy: requestsOnly, ranges: limitRanges(corev1.LimitRangeItem{Default: list("250m", "1Gi")}),
 			wantRequests: list("250m", "192Mi")},
 		"requests only, without a limit": {
 			requests: requests, target: target, policy: requestsOnly, wantRequests: target},
-		// A limit of 200m is at most four times a request of 50m.
-		"requests only, as low as the limit's ratio lets them be": {
+		// A limit of 200m is four times a request of 50m.
+		"requests only, as low as the maximum ratio allows": {
 			requests: requests, limits: limits, target: list("10m", "10Mi"), policy: requestsOnly,
 			ranges:       limitRanges(corev1.LimitRangeItem{MaxLimitRequestRatio: list("4", "2.5")}),
 			wantRequests: list("50m", "107374183")},
 	})
 }
 
-func TestAnotherContainersPolicySaysNothing(t *testing.T) {
+func TestContainerIgnoresPolicyOfAnotherContainer(t *testing.T) {
 	t.Parallel()
 	spec := specOf(autoscalingv1beta1.ContainerPolicy{Mode: autoscalingv1beta1.ContainerModeOff})
 	sidecar := container("sidecar", nil, nil)
-	assertAmounts(t, list("1", ""), Container(spec, &sidecar, list("1", ""), nil).Requests, "requests")
+	assertAmounts(t, list("1", ""), sizeContainer(spec, &sidecar, list("1", ""), nil).Requests, "requests")
 }
 
-func TestASizeIsWithinEveryLimitRangeOfContainers(t *testing.T) {
+func TestSizeIsWithinAllLimitRangesForContainers(t *testing.T) {
 	t.Parallel()
 	requests, limits := list("100m", "128Mi"), list("200m", "256Mi")
 	ratio := func(cpu, memory string) corev1.LimitRangeItem {
 		return corev1.LimitRangeItem{MaxLimitRequestRatio: list(cpu, memory)}
 	}
 	checkSizes(t, map[string]sizingTest{
-		"a limit is cut off at the max": {
+		"limit above the max": {
 			requests: requests, limits: limits, target: list("300m", "512Mi"),
 			ranges:       limitRanges(corev1.LimitRangeItem{Max: list("500m", "700Mi")}),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("500m", "700Mi")},
-		"the least max of several": {
+		"lowest max of several": {
 			requests: requests, limits: limits, target: list("300m", "512Mi"),
 			ranges:       limitRanges(corev1.LimitRangeItem{Max: list("500m", "2Gi")}, corev1.LimitRangeItem{Max: list("2", "700Mi")}),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("500m", "700Mi")},
-		"a request above the max": {
+		"request above the max": {
 			requests: requests, limits: limits, target: list("2", "2Gi"),
 			ranges:       limitRanges(corev1.LimitRangeItem{Max: list("1", "1Gi")}),
 			wantRequests: list("1", "1Gi"), wantLimits: list("1", "1Gi")},
-		"a request above the max without a limit": {
+		"request above the max without a limit": {
 			requests: requests, target: list("2", "2Gi"),
 			ranges:       limitRanges(corev1.LimitRangeItem{Max: list("1", "1Gi")}),
 			wantRequests: list("1", "1Gi")},
-		"a request below the min": {
+		"request below the min": {
 			requests: requests, limits: limits, target: list("10m", "16Mi"),
 			ranges:       limitRanges(corev1.LimitRangeItem{Min: list("20m", "32Mi")}),
 			wantRequests: list("20m", "32Mi"), wantLimits: list("40m", "64Mi")},
-		"the greatest min of several": {
+		"highest min of several": {
 			requests: requests, target: list("10m", "16Mi"),
 			ranges:       limitRanges(corev1.LimitRangeItem{Min: list("20m", "8Mi")}, corev1.LimitRangeItem{Min: list("5m", "32Mi")}),
 			wantRequests: list("20m", "32Mi")},
 		// 1.5 times 3Mi is rounded up to 5Mi; 1.5 times 1m to 2m.
-		"a limit is at most the ratio of its request, though rounding makes it more": {
+		"limit that rounding lifts above the maximum ratio": {
 			requests: list("2m", "3Mi"), limits: list("3m", "4608Ki"), target: list("1m", "3Mi"), ranges: limitRanges(ratio("1.5", "1.5")),
 			wantRequests: list("1m", "3Mi"), wantLimits: list("1m", "4608Ki")},
-		"the least ratio of several": {
+		"lowest ratio of several": {
 			requests: requests, limits: limits, target: list("300m", "512Mi"),
 			ranges:       limitRanges(ratio("3", "1.5"), ratio("1.5", "3")),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("450m", "768Mi")},
-		"a default limit is sized in proportion to the default request": {
+		"default limit keeps its ratio to the default request": {
 			target: list("300m", "512Mi"),
 			ranges: limitRanges(corev1.LimitRangeItem{
 				Default: list("400m", "256Mi"), DefaultRequest: list("200m", "256Mi")}),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("600m", "512Mi")},
-		"a default request is none of a container with a limit, which is its own request": {
+		"default request is ignored if the container has a limit": {
 			limits: list("1", ""), target: list("300m", ""),
 			ranges:       limitRanges(corev1.LimitRangeItem{DefaultRequest: list("100m", "")}),
 			wantRequests: list("300m", ""), wantLimits: list("300m", "")},
-		"a default is none of a container that has its own": {
+		"default is ignored if the container has its own value": {
 			requests: requests, limits: limits, target: list("300m", "512Mi"),
 			ranges:       limitRanges(corev1.LimitRangeItem{Default: list("4", "4Gi"), DefaultRequest: list("1m", "1Mi")}),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("600m", "1Gi")},
-		"the first default of several": {
+		"first default of several": {
 			target:       list("300m", ""),
 			ranges:       limitRanges(corev1.LimitRangeItem{Default: list("400m", "")}, corev1.LimitRangeItem{Default: list("4", ""), DefaultRequest: list("200m", "")}),
 			wantRequests: list("300m", ""), wantLimits: list("600m", "")},
-		"what is said of pods is not said of containers": {
+		"items for pods are ignored": {
 			requests: requests, limits: limits, target: list("300m", "512Mi"),
 			ranges: limitRanges(corev1.LimitRangeItem{
 				Type: corev1.LimitTypePod, Min: list("1", "1Gi"), Max: list("1m", "1Mi"), MaxLimitRequestRatio: list("1", "1")}),
@@ -225,21 +225,21 @@ func TestASizeIsWithinEveryLimitRangeOfContainers(t *testing.T) {
 	})
 }
 
-// somewhere returns an amount that is as likely small as large.
-func somewhere(r *rand.Rand) int64 { return r.Int63n(1 << (1 + r.Intn(42))) }
+// randomAmount returns an amount of a random order of magnitude.
+func randomAmount(r *rand.Rand) int64 { return r.Int63n(1 << (1 + r.Intn(42))) }
 
-func TestPropertyARequestIsWithinItsLimitAndBothAreWithinTheLimitRange(t *testing.T) {
+func TestPropertySizeIsWithinLimitAndLimitRange(t *testing.T) {
 	t.Parallel()
 	property := func(seed int64, requestsOnly bool) bool {
 		r := rand.New(rand.NewSource(seed))
 		bytes := func(amount int64) corev1.ResourceList {
 			return corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(amount, resource.BinarySI)}
 		}
-		// What a container has is within the LimitRange, or else there would be no pod.
-		least := somewhere(r)
-		request := least + somewhere(r)
-		limit := request + somewhere(r)
-		most := max(1, limit+somewhere(r))
+		// The container's own resources are within the LimitRange. Otherwise, the pod would not exist.
+		lower := randomAmount(r)
+		request := lower + randomAmount(r)
+		limit := request + randomAmount(r)
+		upper := max(1, limit+randomAmount(r))
 		policy := autoscalingv1beta1.ContainerPolicy{}
 		if requestsOnly {
 			policy.ControlledValues = autoscalingv1beta1.ControlledValuesRequestsOnly
@@ -248,15 +248,17 @@ func TestPropertyARequestIsWithinItsLimitAndBothAreWithinTheLimitRange(t *testin
 		if limit > 0 && r.Intn(4) > 0 {
 			template.Resources.Limits = bytes(limit)
 		}
-		got := Container(specOf(policy), &template, bytes(somewhere(r)),
-			limitRanges(corev1.LimitRangeItem{Min: bytes(least), Max: bytes(most)}))
+		size := sizeContainer(specOf(policy), &template, bytes(randomAmount(r)),
+			limitRanges(corev1.LimitRangeItem{Min: bytes(lower), Max: bytes(upper)}))
 
-		after := with(template.Resources, got)
-		sized, limited := after.Requests.Memory().Value(), after.Limits.Memory().Value()
+		sized := withSize(template.Resources, size)
+		newRequest, newLimit := sized.Requests.Memory().Value(), sized.Limits.Memory().Value()
 		hasLimit := template.Resources.Limits != nil
-		return assert.True(t, least <= sized && sized <= most, "a request of %d in %d to %d", sized, least, most) &&
-			assert.True(t, !hasLimit || sized <= limited && limited <= most, "a request of %d, limits of %d and %d", sized, limited, most) &&
-			assert.True(t, request != limit || requestsOnly || !hasLimit || sized == limited, "a limit of %d for a request of %d", limited, sized)
+		return assert.True(t, lower <= newRequest && newRequest <= upper, "request %d, LimitRange %d to %d", newRequest, lower, upper) &&
+			assert.True(t, !hasLimit || newRequest <= newLimit && newLimit <= upper,
+				"request %d, limit %d, LimitRange max %d", newRequest, newLimit, upper) &&
+			assert.True(t, request != limit || requestsOnly || !hasLimit || newRequest == newLimit,
+				"request %d and limit %d were equal", newRequest, newLimit)
 	}
 	require.NoError(t, quick.Check(property, &quick.Config{MaxCount: 5000, Rand: rand.New(rand.NewSource(1))}))
 }

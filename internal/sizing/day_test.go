@@ -13,88 +13,89 @@ import (
 	"example.com/upright/internal/recommender"
 )
 
-// life is a container whose usage is measured once a minute, and which is resized in place.
-type life struct {
+// simulation is a container that has one usage sample a minute and is resized in place.
+type simulation struct {
 	history     *recommender.History
 	recommended []autoscalingv1beta1.ContainerRecommendation
-	told        map[corev1.ResourceName][]targetAt
+	targets     map[corev1.ResourceName][]pastTarget
 	app         corev1.Container
 	resizes     int
 }
 
-// targetAt is a target that was told at a time.
-type targetAt struct {
+// pastTarget is a target and the time from which it applied.
+type pastTarget struct {
 	at     time.Time
 	amount int64
 }
 
-// minute lets the container live on for a minute in which it uses so much.
-func (l *life) minute(t *testing.T, now time.Time, cores float64, bytes int64) {
+// addMinute adds the samples of a minute and applies the size that is due.
+func (s *simulation) addMinute(t *testing.T, now time.Time, cores float64, bytes int64) {
 	t.Helper()
-	require.NoError(t, l.history.AddCPU(now, cores))
-	require.NoError(t, l.history.AddMemory(now, bytes))
+	require.NoError(t, s.history.AddCPU(now, cores))
+	require.NoError(t, s.history.AddMemory(now, bytes))
 	spec := &autoscalingv1beta1.VerticalScalerSpec{}
-	said := []autoscalingv1beta1.ContainerRecommendation{
-		ContainerRecommendation("app", l.history.Recommend(Policy(spec, "app", 1, Surroundings{}))),
+	current := []autoscalingv1beta1.ContainerRecommendation{
+		ContainerRecommendation("app", s.history.Recommend(Policy(spec, "app", 1, Constraints{}))),
 	}
-	if News(l.recommended, said) {
-		l.recommended = said
+	if Changed(s.recommended, current) {
+		s.recommended = current
 		for _, r := range sizedResources {
-			l.told[r.name] = append(l.told[r.name], targetAt{now, r.of(said[0].Target)})
+			s.targets[r.name] = append(s.targets[r.name], pastTarget{now, r.amountIn(current[0].Target)})
 		}
 	}
-	due, _ := Due(nil, &l.app, Container(spec, &l.app, l.recommended[0].Target, nil), &l.recommended[0],
-		func(name corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
-			return steadyOf(l.told[name], now.Add(-window))
+	due, _ := Due(nil, &s.app, sizeContainer(spec, &s.app, s.recommended[0].Target, nil), &s.recommended[0],
+		func(name corev1.ResourceName, window time.Duration) (lowest, highest int64, ok bool) {
+			return targetsSince(s.targets[name], now.Add(-window))
 		}, false)
-	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{l.app}}}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{s.app}}}
 	if changed := Resized(pod, []autoscalingv1beta1.ContainerSizing{due}); len(changed) > 0 {
-		l.app = changed[0]
-		l.resizes++
+		s.app = changed[0]
+		s.resizes++
 	}
 }
 
-// steadyOf returns the least and the greatest target since a time.
-func steadyOf(told []targetAt, since time.Time) (least, most int64, ok bool) {
-	for i := len(told) - 1; i >= 0 && !ok; i-- {
-		if most == 0 {
-			least = told[i].amount
+// targetsSince returns the lowest and the highest target since a time. ok is false if no
+// target is old enough.
+func targetsSince(targets []pastTarget, since time.Time) (lowest, highest int64, ok bool) {
+	for i := len(targets) - 1; i >= 0 && !ok; i-- {
+		if highest == 0 {
+			lowest = targets[i].amount
 		}
-		least, most, ok = min(least, told[i].amount), max(most, told[i].amount), !told[i].at.After(since)
+		lowest, highest, ok = min(lowest, targets[i].amount), max(highest, targets[i].amount), !targets[i].at.After(since)
 	}
-	return least, most, ok
+	return lowest, highest, ok
 }
 
-// begin returns a container that requests so much.
-func begin(requests corev1.ResourceList) *life {
-	return &life{
-		history: recommender.New(recommender.DefaultHalfLife), told: map[corev1.ResourceName][]targetAt{},
+// newSimulation returns a container with requests and without history.
+func newSimulation(requests corev1.ResourceList) *simulation {
+	return &simulation{
+		history: recommender.New(recommender.DefaultHalfLife), targets: map[corev1.ResourceName][]pastTarget{},
 		app: container("app", requests, nil),
 	}
 }
 
-// The usage of both resources walks at random within 8 % around a level. Each of them gets its
-// size once, by the little that is known in the first hours, and may be corrected once.
-func TestANoisyFirstDayResizesAPodFourTimesAtMostAndTheNextOneNever(t *testing.T) {
+// The usage of both resources is a random walk within 8 % of a level. Each resource is resized
+// once in the first hours, when few samples are known, and may be corrected once.
+func TestNoisyUsageResizesAtMostFourTimesOnDayOneAndNeverOnDayTwo(t *testing.T) {
 	t.Parallel()
 	for name, requests := range map[string]corev1.ResourceList{
-		"that has too little": list("100m", "300Mi"), "that has about enough": list("600m", "1200Mi"), "that has too much": list("4", "8Gi"),
+		"request too low": list("100m", "300Mi"), "request about right": list("600m", "1200Mi"), "request too high": list("4", "8Gi"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range int64(8) {
 				r := rand.New(rand.NewSource(seed))
-				l := begin(requests)
-				off, firstDay := 0.0, 0
+				s := newSimulation(requests)
+				noise, firstDay := 0.0, 0
 				for minute := range 2 * 1440 {
-					off = max(-0.08, min(0.08, off+0.01*r.NormFloat64()))
-					l.minute(t, monday.Add(time.Duration(minute)*time.Minute), 0.5*(1+off), int64(1e9*(1+off)))
+					noise = max(-0.08, min(0.08, noise+0.01*r.NormFloat64()))
+					s.addMinute(t, monday.Add(time.Duration(minute)*time.Minute), 0.5*(1+noise), int64(1e9*(1+noise)))
 					if minute == 1439 {
-						firstDay = l.resizes
+						firstDay = s.resizes
 					}
 				}
-				assert.LessOrEqual(t, firstDay, 4, "on the first day")
-				assert.Equal(t, firstDay, l.resizes, "on the second")
+				assert.LessOrEqual(t, firstDay, 4, "resizes on day one")
+				assert.Equal(t, firstDay, s.resizes, "resizes on both days")
 			}
 		})
 	}

@@ -1,5 +1,6 @@
-// Package sizing turns what is known of a container's usage into what a VerticalScaler says
-// of it: the recommender's policy from the scaler's spec and from what else limits the size of
-// a pod, and from the figures that come of it the entries of the scaler's status. All of it is
-// arithmetic on API objects: there is no client here.
+// Package sizing connects a VerticalScaler to the recommender and to pods. It builds the
+// recommender's policy from the scaler's spec, the namespace's LimitRanges and the nodes. It
+// converts recommendations into the entries of the scaler's status, computes the sizes of new
+// and running pods, and decides when a size is applied. All functions are pure: the package
+// uses API objects but no client.
 package sizing

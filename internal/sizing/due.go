@@ -9,25 +9,28 @@ import (
 )
 
 const (
-	// defaultTolerance, in thousandths, and defaultWindow are those of the API.
+	// defaultTolerance, in thousandths of the request, and defaultWindow are the API's defaults.
 	defaultTolerance = 100
 	defaultWindow    = 12 * time.Hour
-	// excessWindow is the longest that a request above the upper bound is left alone: down
-	// later than up, but not half a day where nothing is that uncertain.
-	excessWindow = time.Hour
+	// maxWindowAboveUpperBound limits the stabilization window for a request above the upper
+	// bound. Half a day is too long to wait if a request is clearly too large.
+	maxWindowAboveUpperBound = time.Hour
 )
 
-// Steady says what the least and the greatest target of a resource were from a window ago
-// until now, in milli-CPU or bytes, and whether as much is known.
-type Steady func(name corev1.ResourceName, window time.Duration) (least, most int64, ok bool)
+// TargetRange returns the lowest and the highest target of a resource in the window that ends
+// now, in milli-CPU or bytes. ok is false if the targets are not known for the whole window.
+type TargetRange func(name corev1.ResourceName, window time.Duration) (lowest, highest int64, ok bool)
 
-// Due returns those of a container's sizes that a running container should get now, and
-// whether others wait for their time. The container has its present resources; killed says
-// that one of its kind ran out of memory.
+// Due returns the part of a size that a running container should get now. container has its
+// current resources. oomKilled reports whether a container of this name ran out of memory in
+// any of the Deployment's pods.
+//
+// pending reports whether a request is outside the tolerance and subject to the stabilization
+// window. It is also true if the window has passed and the request is due.
 func Due(
 	behavior *autoscalingv1beta1.Behavior, container *corev1.Container, size autoscalingv1beta1.ContainerSizing,
-	recommended *autoscalingv1beta1.ContainerRecommendation, steady Steady, killed bool,
-) (due autoscalingv1beta1.ContainerSizing, waits bool) {
+	recommended *autoscalingv1beta1.ContainerRecommendation, targetRange TargetRange, oomKilled bool,
+) (due autoscalingv1beta1.ContainerSizing, pending bool) {
 	due.ContainerName = size.ContainerName
 	up, down := rulesOf(behavior)
 	for _, r := range sizedResources {
@@ -35,82 +38,82 @@ func Due(
 		if !isSized {
 			continue
 		}
-		off := offset{
-			r: r, request: r.of(container.Resources.Requests), target: r.amount(&target),
-			isBound: target.Cmp(recommended.Target[r.name]) < 0,
-			lower:   r.of(recommended.LowerBound), upper: r.of(recommended.UpperBound),
-			killed: killed && r.name == corev1.ResourceMemory,
+		c := change{
+			resource: r, request: r.amountIn(container.Resources.Requests), target: r.amountOf(&target),
+			isBelowRecommended: target.Cmp(recommended.Target[r.name]) < 0,
+			lowerBound:         r.amountIn(recommended.LowerBound), upperBound: r.amountIn(recommended.UpperBound),
+			oomKilled: oomKilled && r.name == corev1.ResourceMemory,
 		}
-		isDue, isWaiting := off.due(up, down, steady)
-		waits = waits || isWaiting
-		if !isDue {
-			continue
-		}
-		r.put(&due.Requests, off.target)
-		if limit, isSet := size.Limits[r.name]; isSet {
-			r.put(&due.Limits, r.amount(&limit))
+		isDue, isPending := c.isDue(up, down, targetRange)
+		pending = pending || isPending
+		if isDue {
+			r.copyAmount(&due.Requests, size.Requests)
+			r.copyAmount(&due.Limits, size.Limits)
 		}
 	}
-	return due, waits
+	return due, pending
 }
 
-// offset is how far a request is off its target.
-type offset struct {
-	r                             sizedResource
-	request, target, lower, upper int64
-	killed                        bool
-	// isBound says that more is recommended than the container may get.
-	isBound bool
+// change is a change of one resource's request to a target.
+type change struct {
+	resource               sizedResource
+	request, target        int64
+	lowerBound, upperBound int64
+	oomKilled              bool
+	// isBelowRecommended is set if the container cannot get all that is recommended.
+	isBelowRecommended bool
 }
 
-// told returns the least and the greatest target from a window ago until now, so far as the
-// container may get it.
-func (o offset) told(steady Steady, window time.Duration) (least, most int64, ok bool) {
-	least, most, ok = steady(o.r.name, window)
-	if o.isBound {
-		least, most = min(least, o.target), min(most, o.target)
-	}
-	return least, most, ok
-}
-
-// due reports whether the request should follow the target now, or else whether it will later.
-func (o offset) due(up, down rules, steady Steady) (now, later bool) {
-	if o.target > o.request {
+// isDue reports whether the request should change to the target now, and whether the change
+// is subject to the stabilization window.
+func (c change) isDue(up, down rules, targetRange TargetRange) (now, pending bool) {
+	if c.target > c.request {
 		if up.disabled {
 			return false, false
 		}
-		if o.request < o.lower || o.killed {
+		if c.request < c.lowerBound || c.oomKilled {
 			return true, false
 		}
-		least, _, isKnown := o.told(steady, up.window)
-		later = up.above(o.target, o.request)
-		return later && isKnown && up.above(least, o.request), later
+		lowest, _, isKnown := c.targetsWithin(up.window, targetRange)
+		pending = up.isAbove(c.target, c.request)
+		return pending && isKnown && up.isAbove(lowest, c.request), pending
 	}
 	if down.disabled {
 		return false, false
 	}
 	window := down.window
-	if o.request > o.upper {
-		window = min(window, excessWindow)
+	if c.request > c.upperBound {
+		window = min(window, maxWindowAboveUpperBound)
 	}
-	_, most, isKnown := o.told(steady, window)
-	later = down.below(o.target, o.request)
-	return later && isKnown && down.below(most, o.request), later
+	_, highest, isKnown := c.targetsWithin(window, targetRange)
+	pending = down.isBelow(c.target, c.request)
+	return pending && isKnown && down.isBelow(highest, c.request), pending
 }
 
-// rules are those of one direction.
+// targetsWithin returns the lowest and the highest target within the window, as far as the
+// container can get them.
+func (c change) targetsWithin(window time.Duration, targetRange TargetRange) (lowest, highest int64, ok bool) {
+	lowest, highest, ok = targetRange(c.resource.name, window)
+	if c.isBelowRecommended {
+		lowest, highest = min(lowest, c.target), min(highest, c.target)
+	}
+	return lowest, highest, ok
+}
+
+// rules are the rules for one direction, up or down.
 type rules struct {
 	disabled  bool
 	window    time.Duration
 	tolerance int64 // In thousandths of the request.
 }
 
-// above and below report whether a target is off a request by more than the tolerance.
-func (r rules) above(target, request int64) bool {
+// isAbove reports whether the target is above the request by more than the tolerance.
+func (r rules) isAbove(target, request int64) bool {
 	return (target-request)*1000 > request*r.tolerance
 }
 
-func (r rules) below(target, request int64) bool {
+// isBelow reports whether the target is below the request by more than the tolerance.
+func (r rules) isBelow(target, request int64) bool {
 	return (request-target)*1000 > request*r.tolerance
 }
 
@@ -121,17 +124,17 @@ func rulesOf(behavior *autoscalingv1beta1.Behavior) (up, down rules) {
 	return rulesFrom(behavior.ScaleUp), rulesFrom(behavior.ScaleDown)
 }
 
-func rulesFrom(asked *autoscalingv1beta1.ScalingRules) rules {
+func rulesFrom(spec *autoscalingv1beta1.ScalingRules) rules {
 	r := rules{window: defaultWindow, tolerance: defaultTolerance}
-	if asked == nil {
+	if spec == nil {
 		return r
 	}
-	r.disabled = asked.SelectPolicy == autoscalingv1beta1.SelectPolicyDisabled
-	if asked.StabilizationWindowSeconds != nil {
-		r.window = time.Duration(*asked.StabilizationWindowSeconds) * time.Second
+	r.disabled = spec.SelectPolicy == autoscalingv1beta1.SelectPolicyDisabled
+	if spec.StabilizationWindowSeconds != nil {
+		r.window = time.Duration(*spec.StabilizationWindowSeconds) * time.Second
 	}
-	if tolerance := asked.Tolerance; tolerance != nil {
-		r.tolerance = tolerance.MilliValue()
+	if spec.Tolerance != nil {
+		r.tolerance = spec.Tolerance.MilliValue()
 	}
 	return r
 }

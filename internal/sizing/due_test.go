@@ -14,22 +14,25 @@ import (
 
 var monday = time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
 
-// targets says that a target has been told for a time, with its least and its greatest amount.
+// targets are the lowest and the highest target in the time for which targets are known.
 type targets struct {
-	known       time.Duration
-	least, most int64
+	knownFor        time.Duration
+	lowest, highest int64
 }
 
-func (s targets) steady(_ corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
-	return s.least, s.most, window <= s.known
+func (s targets) targetRange(_ corev1.ResourceName, window time.Duration) (lowest, highest int64, ok bool) {
+	return s.lowest, s.highest, window <= s.knownFor
 }
 
-// always has told an amount for ever.
+// unknown has no targets, not even for a window of 0.
+var unknown = targets{knownFor: -1}
+
+// always returns a target that never changed.
 func always(amount int64) targets {
-	return targets{known: 1000 * time.Hour, least: amount, most: amount}
+	return targets{knownFor: 1000 * time.Hour, lowest: amount, highest: amount}
 }
 
-func TestARequestFollowsItsTarget(t *testing.T) {
+func TestRequestFollowsItsTarget(t *testing.T) {
 	t.Parallel()
 	const (
 		now = 1 + iota
@@ -42,87 +45,87 @@ func TestARequestFollowsItsTarget(t *testing.T) {
 	window := func(seconds int32) autoscalingv1beta1.ScalingRules {
 		return autoscalingv1beta1.ScalingRules{StabilizationWindowSeconds: &seconds}
 	}
-	tolerance := func(share string) autoscalingv1beta1.ScalingRules {
-		return autoscalingv1beta1.ScalingRules{Tolerance: new(resource.MustParse(share))}
+	tolerance := func(fraction string) autoscalingv1beta1.ScalingRules {
+		return autoscalingv1beta1.ScalingRules{Tolerance: new(resource.MustParse(fraction))}
 	}
 	disabled := autoscalingv1beta1.ScalingRules{SelectPolicy: autoscalingv1beta1.SelectPolicyDisabled}
-	var asByDefault autoscalingv1beta1.ScalingRules
-	const half = 12 * time.Hour
-	// A request of 1000 bytes; without bounds, any is within them.
+	var byDefault autoscalingv1beta1.ScalingRules
+	const halfDay = 12 * time.Hour
+	// The request is 1000 bytes. A lower bound of 0 never triggers; an upper bound of 0 always does.
 	for name, test := range map[string]struct {
 		target       int64
-		recommended  int64 // Where it is not the target.
+		recommended  int64 // 0 means the same as target.
 		lower, upper int64
-		told         targets
-		killed       bool
+		past         targets
+		oomKilled    bool
 		behavior     *autoscalingv1beta1.Behavior
 		want         int
 	}{
-		"not where it is its target":                                 {target: 1000, told: always(1000), want: never},
-		"up after half a day":                                        {target: 1200, told: targets{half, 1200, 1200}, want: now},
-		"up not before":                                              {target: 1200, told: targets{half - 1, 1200, 1200}, want: later},
-		"up not where the target was less meanwhile":                 {target: 1200, told: targets{half, 1100, 1200}, want: later},
-		"up where it was more meanwhile":                             {target: 1200, told: targets{half, 1101, 5000}, want: now},
-		"up not within the tolerance":                                {target: 1100, told: always(1100), want: never},
-		"up beyond the tolerance":                                    {target: 1101, told: always(1101), want: now},
-		"up to a size within the tolerance, of a target that is not": {target: 1100, told: always(5000), want: never},
-		"up at once below the lower bound":                           {target: 1200, lower: 1001, want: now},
-		"up at once below the lower bound, be it little":             {target: 1002, lower: 1001, want: now},
-		"up not at once at the lower bound":                          {target: 1200, lower: 1000, want: later},
-		"up at once after an OOM kill":                               {target: 1001, killed: true, want: now},
-		"up not after an OOM kill that left it as it was":            {target: 1000, killed: true, told: always(1000), want: never},
-		"down after half a day":                                      {target: 800, upper: 9999, told: targets{half, 800, 800}, want: now},
-		"down not before":                                            {target: 800, upper: 9999, told: targets{half - 1, 800, 800}, want: later},
-		"down not where the target was more meanwhile":               {target: 800, upper: 9999, told: targets{half, 800, 900}, want: later},
-		"down where it was less meanwhile":                           {target: 800, upper: 9999, told: targets{half, 1, 899}, want: now},
-		"down not within the tolerance":                              {target: 900, upper: 9999, told: always(900), want: never},
-		"down beyond the tolerance":                                  {target: 899, upper: 9999, told: always(899), want: now},
-		"down after an hour above the upper bound":                   {target: 800, upper: 999, told: targets{time.Hour, 800, 800}, want: now},
-		"down not before above the upper bound":                      {target: 800, upper: 999, told: targets{time.Hour - 1, 800, 800}, want: later},
-		"down not within the tolerance above the bound":              {target: 950, upper: 999, told: always(950), want: never},
-		"down after half a day at the upper bound":                   {target: 800, upper: 1000, told: targets{half - 1, 800, 800}, want: later},
-		"down not at once after an OOM kill":                         {target: 800, upper: 9999, killed: true, want: later},
+		"request equals target":                                     {target: 1000, past: always(1000), want: never},
+		"up after the default window":                               {target: 1200, past: targets{halfDay, 1200, 1200}, want: now},
+		"up before the default window":                              {target: 1200, past: targets{halfDay - 1, 1200, 1200}, want: later},
+		"up if the target was lower in the window":                  {target: 1200, past: targets{halfDay, 1100, 1200}, want: later},
+		"up if the target was higher in the window":                 {target: 1200, past: targets{halfDay, 1101, 5000}, want: now},
+		"up within the tolerance":                                   {target: 1100, past: always(1100), want: never},
+		"up beyond the tolerance":                                   {target: 1101, past: always(1101), want: now},
+		"up to a size within the tolerance of a target beyond it":   {target: 1100, past: always(5000), want: never},
+		"up immediately below the lower bound":                      {target: 1200, lower: 1001, want: now},
+		"up immediately below the lower bound within the tolerance": {target: 1002, lower: 1001, want: now},
+		"up at the lower bound":                                     {target: 1200, lower: 1000, want: later},
+		"up immediately after an OOM kill":                          {target: 1001, oomKilled: true, want: now},
+		"same target after an OOM kill":                             {target: 1000, oomKilled: true, past: always(1000), want: never},
+		"down after the default window":                             {target: 800, upper: 9999, past: targets{halfDay, 800, 800}, want: now},
+		"down before the default window":                            {target: 800, upper: 9999, past: targets{halfDay - 1, 800, 800}, want: later},
+		"down if the target was higher in the window":               {target: 800, upper: 9999, past: targets{halfDay, 800, 900}, want: later},
+		"down if the target was lower in the window":                {target: 800, upper: 9999, past: targets{halfDay, 1, 899}, want: now},
+		"down within the tolerance":                                 {target: 900, upper: 9999, past: always(900), want: never},
+		"down beyond the tolerance":                                 {target: 899, upper: 9999, past: always(899), want: now},
+		"down above the upper bound after an hour":                  {target: 800, upper: 999, past: targets{time.Hour, 800, 800}, want: now},
+		"down above the upper bound before an hour":                 {target: 800, upper: 999, past: targets{time.Hour - 1, 800, 800}, want: later},
+		"down above the upper bound within the tolerance":           {target: 950, upper: 999, past: always(950), want: never},
+		"down at the upper bound before the default window":         {target: 800, upper: 1000, past: targets{halfDay - 1, 800, 800}, want: later},
+		"down after an OOM kill":                                    {target: 800, upper: 9999, oomKilled: true, want: later},
 
-		"down to what it may get of a target that is higher": {
-			target: 800, recommended: 5000, upper: 9999, told: targets{half, 5000, 5000}, want: now},
-		"down to what it may get not before it is known for how long": {
-			target: 800, recommended: 5000, upper: 9999, told: targets{half - 1, 5000, 5000}, want: later},
+		"down to a size below the recommended target": {
+			target: 800, recommended: 5000, upper: 9999, past: targets{halfDay, 5000, 5000}, want: now},
+		"down to a size below the recommended target, before the default window": {
+			target: 800, recommended: 5000, upper: 9999, past: targets{halfDay - 1, 5000, 5000}, want: later},
 
-		"as by default with empty rules, up": {
-			target: 1101, told: targets{half, 1101, 1101}, behavior: behavior(asByDefault, asByDefault), want: now},
-		"as by default with empty rules, up not before": {
-			target: 1101, told: targets{half - 1, 1101, 1101}, behavior: behavior(asByDefault, asByDefault), want: later},
-		"as by default with an empty behavior": {
-			target: 899, upper: 9999, told: targets{half, 899, 899}, behavior: &autoscalingv1beta1.Behavior{}, want: now},
-		"up after a window of its own": {
-			target: 1200, told: targets{time.Minute, 1200, 1200}, behavior: behavior(window(60), asByDefault), want: now},
-		"up not after that of the other direction": {
-			target: 1200, told: targets{time.Minute, 1200, 1200}, behavior: behavior(asByDefault, window(60)), want: later},
-		"up with a window of nothing": {
-			target: 1200, told: targets{0, 1200, 1200}, behavior: behavior(window(0), asByDefault), want: now},
-		"down after a window of its own": {
-			target: 800, upper: 9999, told: targets{time.Minute, 800, 800}, behavior: behavior(asByDefault, window(60)), want: now},
-		"down before an hour above the upper bound, with a shorter window": {
-			target: 800, upper: 999, told: targets{time.Minute, 800, 800}, behavior: behavior(asByDefault, window(60)), want: now},
-		"down after an hour above the upper bound, with a longer window": {
-			target: 800, upper: 999, told: targets{time.Hour, 800, 800}, behavior: behavior(asByDefault, window(604800)), want: now},
-		"up at a tolerance of its own": {
-			target: 1150, told: always(1150), behavior: behavior(tolerance("0.15"), tolerance("0")), want: never},
-		"up beyond a tolerance of its own": {
-			target: 1151, told: always(1151), behavior: behavior(tolerance("0.15"), tolerance("10")), want: now},
-		"up without tolerance": {target: 1001, told: always(1001), behavior: behavior(tolerance("0"), asByDefault), want: now},
-		"down at a tolerance of its own": {
-			target: 850, upper: 9999, told: always(850), behavior: behavior(asByDefault, tolerance("0.15")), want: never},
-		"down beyond a tolerance of its own": {
-			target: 849, upper: 9999, told: always(849), behavior: behavior(asByDefault, tolerance("0.15")), want: now},
-		"down never with a tolerance of all": {
-			target: 1, upper: 9999, told: always(1), behavior: behavior(asByDefault, tolerance("1")), want: never},
-		"never up where that is disabled": {
-			target: 5000, lower: 4000, killed: true, told: always(5000), behavior: behavior(disabled, asByDefault), want: never},
-		"never down where that is disabled": {
-			target: 100, upper: 200, told: always(100), behavior: behavior(asByDefault, disabled), want: never},
-		"down where up is disabled": {
-			target: 100, upper: 200, told: always(100), behavior: behavior(disabled, asByDefault), want: now},
+		"empty rules: up after the default window": {
+			target: 1101, past: targets{halfDay, 1101, 1101}, behavior: behavior(byDefault, byDefault), want: now},
+		"empty rules: up before the default window": {
+			target: 1101, past: targets{halfDay - 1, 1101, 1101}, behavior: behavior(byDefault, byDefault), want: later},
+		"empty behavior: down after the default window": {
+			target: 899, upper: 9999, past: targets{halfDay, 899, 899}, behavior: &autoscalingv1beta1.Behavior{}, want: now},
+		"up after the scaleUp window": {
+			target: 1200, past: targets{time.Minute, 1200, 1200}, behavior: behavior(window(60), byDefault), want: now},
+		"up after the scaleDown window only": {
+			target: 1200, past: targets{time.Minute, 1200, 1200}, behavior: behavior(byDefault, window(60)), want: later},
+		"up with a window of 0": {
+			target: 1200, past: targets{0, 1200, 1200}, behavior: behavior(window(0), byDefault), want: now},
+		"down after the scaleDown window": {
+			target: 800, upper: 9999, past: targets{time.Minute, 800, 800}, behavior: behavior(byDefault, window(60)), want: now},
+		"down above the upper bound with a shorter window": {
+			target: 800, upper: 999, past: targets{time.Minute, 800, 800}, behavior: behavior(byDefault, window(60)), want: now},
+		"down above the upper bound with a longer window": {
+			target: 800, upper: 999, past: targets{time.Hour, 800, 800}, behavior: behavior(byDefault, window(604800)), want: now},
+		"up at the scaleUp tolerance": {
+			target: 1150, past: always(1150), behavior: behavior(tolerance("0.15"), tolerance("0")), want: never},
+		"up beyond the scaleUp tolerance": {
+			target: 1151, past: always(1151), behavior: behavior(tolerance("0.15"), tolerance("10")), want: now},
+		"up with a tolerance of 0": {target: 1001, past: always(1001), behavior: behavior(tolerance("0"), byDefault), want: now},
+		"down at the scaleDown tolerance": {
+			target: 850, upper: 9999, past: always(850), behavior: behavior(byDefault, tolerance("0.15")), want: never},
+		"down beyond the scaleDown tolerance": {
+			target: 849, upper: 9999, past: always(849), behavior: behavior(byDefault, tolerance("0.15")), want: now},
+		"down with a tolerance of 1": {
+			target: 1, upper: 9999, past: always(1), behavior: behavior(byDefault, tolerance("1")), want: never},
+		"up with scaleUp disabled": {
+			target: 5000, lower: 4000, oomKilled: true, past: always(5000), behavior: behavior(disabled, byDefault), want: never},
+		"down with scaleDown disabled": {
+			target: 100, upper: 200, past: always(100), behavior: behavior(byDefault, disabled), want: never},
+		"down with scaleUp disabled": {
+			target: 100, upper: 200, past: always(100), behavior: behavior(disabled, byDefault), want: now},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,48 +137,48 @@ func TestARequestFollowsItsTarget(t *testing.T) {
 			recommended := &autoscalingv1beta1.ContainerRecommendation{
 				Target: bytes(cmp.Or(test.recommended, test.target)), LowerBound: bytes(test.lower), UpperBound: bytes(test.upper),
 			}
-			due, waits := Due(test.behavior, &app, size, recommended, test.told.steady, test.killed)
+			due, pending := Due(test.behavior, &app, size, recommended, test.past.targetRange, test.oomKilled)
 			want := autoscalingv1beta1.ContainerSizing{ContainerName: "app"}
 			if test.want == now {
 				want = size
 			}
 			assert.Equal(t, want, due)
-			assert.Equal(t, test.want == later, waits && due.Requests == nil, "it waits")
+			assert.Equal(t, test.want == later, pending && due.Requests == nil, "pending")
 		})
 	}
 }
 
-func TestEachResourceIsDueByItself(t *testing.T) {
+func TestResourcesAreDueIndependently(t *testing.T) {
 	t.Parallel()
 	app := container("app", list("100m", "100Mi"), nil)
 	size := autoscalingv1beta1.ContainerSizing{ContainerName: "app", Requests: list("200m", "200Mi"), Limits: list("400m", "")}
 	recommended := &autoscalingv1beta1.ContainerRecommendation{LowerBound: list("150m", "50Mi"), UpperBound: list("1", "1Gi")}
 
-	due, waits := Due(nil, &app, size, recommended, targets{known: -1}.steady, false)
+	due, pending := Due(nil, &app, size, recommended, unknown.targetRange, false)
 	assertAmounts(t, list("200m", ""), due.Requests, "requests")
 	assertAmounts(t, list("400m", ""), due.Limits, "limits")
-	assert.True(t, waits, "memory waits")
+	assert.True(t, pending, "memory is pending")
 
-	due, waits = Due(nil, &app, size, recommended, targets{known: -1}.steady, true)
+	due, pending = Due(nil, &app, size, recommended, unknown.targetRange, true)
 	assertAmounts(t, list("200m", "200Mi"), due.Requests, "requests after an OOM kill")
 	assertAmounts(t, list("400m", ""), due.Limits, "limits after an OOM kill")
-	assert.False(t, waits)
+	assert.False(t, pending)
 }
 
-func TestAnOOMKillRaisesMemoryAlone(t *testing.T) {
+func TestOOMKillRaisesOnlyMemory(t *testing.T) {
 	t.Parallel()
 	app := container("app", list("100m", "100Mi"), nil)
 	size := autoscalingv1beta1.ContainerSizing{ContainerName: "app", Requests: list("200m", "200Mi")}
-	due, waits := Due(nil, &app, size, &autoscalingv1beta1.ContainerRecommendation{}, targets{known: -1}.steady, true)
+	due, pending := Due(nil, &app, size, &autoscalingv1beta1.ContainerRecommendation{}, unknown.targetRange, true)
 	assertAmounts(t, list("", "200Mi"), due.Requests, "requests")
-	assert.True(t, waits, "CPU waits")
+	assert.True(t, pending, "CPU is pending")
 }
 
-func TestAResourceWithoutASizeIsNeverDue(t *testing.T) {
+func TestResourceWithoutSizeIsNeverDue(t *testing.T) {
 	t.Parallel()
 	app := container("app", list("100m", "100Mi"), nil)
-	due, waits := Due(nil, &app, autoscalingv1beta1.ContainerSizing{ContainerName: "app"},
-		&autoscalingv1beta1.ContainerRecommendation{LowerBound: list("1", "1Gi")}, always(1<<40).steady, true)
+	due, pending := Due(nil, &app, autoscalingv1beta1.ContainerSizing{ContainerName: "app"},
+		&autoscalingv1beta1.ContainerRecommendation{LowerBound: list("1", "1Gi")}, always(1<<40).targetRange, true)
 	assert.Equal(t, autoscalingv1beta1.ContainerSizing{ContainerName: "app"}, due)
-	assert.False(t, waits)
+	assert.False(t, pending)
 }

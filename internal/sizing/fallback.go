@@ -6,65 +6,62 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/pods"
 )
 
-// NoMoreThanTemplate returns sizes without those that are above what a Deployment's template
-// has; a container gets what the template says of a resource that it has no size of. There is
-// nothing in it that keeps a pod from being created which can be without any size.
+// NoMoreThanTemplate removes each size that exceeds the resources in a Deployment's template. A
+// container without a size for a resource gets the template's own resources. If LimitRanges
+// admit the pod without any size, they also admit it with the sizes that remain.
 func NoMoreThanTemplate(
 	template *corev1.PodSpec, sizes []autoscalingv1beta1.ContainerSizing, ranges []corev1.LimitRange,
 ) []autoscalingv1beta1.ContainerSizing {
-	t := newTemplate(template, ranges)
-	sizes = slices.DeleteFunc(copied(sizes), func(size autoscalingv1beta1.ContainerSizing) bool {
-		return t.container(size.ContainerName) == nil
+	pod := newLimitedPod(template, ranges)
+	sizes = slices.DeleteFunc(cloneSizes(sizes), func(size autoscalingv1beta1.ContainerSizing) bool {
+		return pod.container(size.ContainerName) == nil
 	})
 	for i := range sizes {
 		for _, r := range sizedResources {
-			if r.above(t.container(sizes[i].ContainerName).Resources, sizes[i]) {
-				r.drop(&sizes[i])
+			if r.exceeds(sizes[i], pod.container(sizes[i].ContainerName).Resources) {
+				r.removeFrom(&sizes[i])
 			}
 		}
 	}
 	for _, r := range sizedResources {
-		if !t.admits(r, sizes) && t.admits(r, nil) {
-			t.approach(r, sizes)
+		if !pod.isAdmitted(r, sizes) && pod.isAdmitted(r, nil) {
+			pod.moveTowardsTemplate(r, sizes)
 		}
 	}
-	return nonEmpty(sizes)
+	return withoutEmpty(sizes)
 }
 
-// above reports whether a size is more than a container has.
-func (r sizedResource) above(has corev1.ResourceRequirements, size autoscalingv1beta1.ContainerSizing) bool {
-	was := r.pairOf(has)
-	return r.of(size.Requests) > was.request || r.of(size.Limits) > was.limit
+// exceeds reports whether the request or the limit of a size is above that of the template.
+func (r sizedResource) exceeds(size autoscalingv1beta1.ContainerSizing, template corev1.ResourceRequirements) bool {
+	planned := r.pairIn(template)
+	return r.amountIn(size.Requests) > planned.request || r.amountIn(size.Limits) > planned.limit
 }
 
-// least is what a container keeps requesting of a resource of which its template requests
-// nothing: a request cannot be taken away from a pod, and without any the pod's quality of
-// service class might change.
-const least = 1
-
-// PlanRestore returns how a pod that has more than a Deployment's template gives it gets what it
-// gives.
+// PlanRestore plans how a running pod gets the resources of a Deployment's template back. Only
+// resources that exceed the template's change.
 func PlanRestore(pod *corev1.Pod, template *corev1.PodSpec, ranges []corev1.LimitRange) Plan {
 	return planOf(pod, restored(pod, template, ranges))
 }
 
-// restored returns those containers of a pod, of those that can be resized, that have more than
-// a Deployment's template gives them, with what it gives them.
+// restored returns the containers of a pod that have more than a Deployment's template gives
+// them, with the template's resources. Ordinary init containers are skipped because they
+// cannot be resized.
 func restored(pod *corev1.Pod, template *corev1.PodSpec, ranges []corev1.LimitRange) []corev1.Container {
-	t := newTemplate(template, ranges)
+	planned := newLimitedPod(template, ranges)
 	var changed []corev1.Container
-	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		planned := t.container(container.Name)
-		if planned == nil || isInit(pod, container) {
+	for _, container := range pods.Sizable(&pod.Spec) {
+		plannedContainer := planned.container(container.Name)
+		if plannedContainer == nil {
 			continue
 		}
 		resources := *container.Resources.DeepCopy()
 		for _, r := range sizedResources {
-			r.restore(&resources, planned.Resources, pod.Status.QOSClass == corev1.PodQOSGuaranteed)
+			r.restore(&resources, plannedContainer.Resources, pod.Status.QOSClass)
 		}
-		if !same(resources, container.Resources) {
+		if !isEqual(resources, container.Resources) {
 			container.Resources = resources
 			changed = append(changed, container)
 		}
@@ -72,27 +69,26 @@ func restored(pod *corev1.Pod, template *corev1.PodSpec, ranges []corev1.LimitRa
 	return changed
 }
 
-// restore lowers request and limit to what was planned.
-func (r sizedResource) restore(has *corev1.ResourceRequirements, planned corev1.ResourceRequirements, isGuaranteed bool) {
-	is, was := r.pairOf(*has), r.pairOf(planned)
-	if is.request <= was.request && is.limit <= was.limit {
+// minRequest is what restore leaves of a request that the template lacks. A resize cannot
+// remove a request, and without one the pod's QoS class could change.
+const minRequest = 1
+
+// restore lowers the request and the limit to those of the template, if either exceeds it. In
+// a Guaranteed pod, the limit stays equal to the request.
+func (r sizedResource) restore(resources *corev1.ResourceRequirements, template corev1.ResourceRequirements, class corev1.PodQOSClass) {
+	current, planned := r.pairIn(*resources), r.pairIn(template)
+	if current.request <= planned.request && current.limit <= planned.limit {
 		return
 	}
-	now := pair{request: min(is.request, max(was.request, least)), limit: is.limit}
-	if was.limit > 0 {
-		now.limit = min(is.limit, was.limit)
+	lowered := pair{request: min(current.request, max(planned.request, minRequest)), limit: current.limit}
+	if planned.limit > 0 {
+		lowered.limit = min(current.limit, planned.limit)
 	}
-	if isGuaranteed {
-		now.limit = now.request
+	if class == corev1.PodQOSGuaranteed {
+		lowered.limit = lowered.request
 	}
-	r.put(&has.Requests, now.request)
-	if now.limit > 0 {
-		r.put(&has.Limits, now.limit)
+	r.set(&resources.Requests, lowered.request)
+	if lowered.limit > 0 {
+		r.set(&resources.Limits, lowered.limit)
 	}
-}
-
-// isInit reports whether a container is one that ends before the pod's others begin.
-func isInit(pod *corev1.Pod, container corev1.Container) bool {
-	return container.RestartPolicy == nil &&
-		slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == container.Name })
 }

@@ -5,10 +5,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Horizontal returns the resources by whose utilization a HorizontalPodAutoscaler scales, for
-// any container. Utilization is usage by request: with another request the number of pods
-// would change, and with the number of pods the usage that the request follows.
-func Horizontal(hpas []autoscalingv2.HorizontalPodAutoscaler) map[corev1.ResourceName]string {
+// ScaledByHPA returns the resources whose utilization a HorizontalPodAutoscaler scales on, for
+// any container, with the name of the HorizontalPodAutoscaler. Utilization is usage divided by
+// request. A changed request would change the number of pods, and then the usage of each pod.
+func ScaledByHPA(hpas []autoscalingv2.HorizontalPodAutoscaler) map[corev1.ResourceName]string {
 	by := map[corev1.ResourceName]string{}
 	for i := range hpas {
 		for _, metric := range hpas[i].Spec.Metrics {
@@ -20,7 +20,7 @@ func Horizontal(hpas []autoscalingv2.HorizontalPodAutoscaler) map[corev1.Resourc
 			case metric.ContainerResource != nil:
 				name, target = metric.ContainerResource.Name, metric.ContainerResource.Target
 			}
-			// Of several, the first by name is told, in whatever order they come.
+			// The first name wins, so the result does not depend on the order of the list.
 			if first, isKnown := by[name]; target.AverageUtilization != nil && (!isKnown || hpas[i].Name < first) {
 				by[name] = hpas[i].Name
 			}

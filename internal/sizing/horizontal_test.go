@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-func TestAResourceIsLeftToTheHorizontalPodAutoscalerThatScalesByItsUtilization(t *testing.T) {
+func TestScaledByHPAReturnsResourcesScaledOnUtilization(t *testing.T) {
 	t.Parallel()
 	hpa := func(name string, metrics ...autoscalingv2.MetricSpec) autoscalingv2.HorizontalPodAutoscaler {
 		h := autoscalingv2.HorizontalPodAutoscaler{Spec: autoscalingv2.HorizontalPodAutoscalerSpec{Metrics: metrics}}
@@ -22,32 +22,32 @@ func TestAResourceIsLeftToTheHorizontalPodAutoscalerThatScalesByItsUtilization(t
 	pods := func(name corev1.ResourceName, target autoscalingv2.MetricTarget) autoscalingv2.MetricSpec {
 		return autoscalingv2.MetricSpec{Resource: &autoscalingv2.ResourceMetricSource{Name: name, Target: target}}
 	}
-	ofContainer := autoscalingv2.MetricSpec{ContainerResource: &autoscalingv2.ContainerResourceMetricSource{
+	perContainer := autoscalingv2.MetricSpec{ContainerResource: &autoscalingv2.ContainerResourceMetricSource{
 		Name: corev1.ResourceMemory, Container: "app", Target: utilization}}
 	external := autoscalingv2.MetricSpec{External: &autoscalingv2.ExternalMetricSource{Target: utilization}}
-	type left = map[corev1.ResourceName]string
+	type scaled = map[corev1.ResourceName]string
 	for name, test := range map[string]struct {
 		hpas []autoscalingv2.HorizontalPodAutoscaler
-		want left
+		want scaled
 	}{
-		"none":                            {nil, left{}},
-		"of a resource":                   {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", pods("cpu", utilization))}, left{"cpu": "a"}},
-		"of a resource of one container":  {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", ofContainer)}, left{"memory": "a"}},
-		"of both resources":               {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", pods("cpu", utilization), ofContainer)}, left{"cpu": "a", "memory": "a"}},
-		"none that scales by the usage":   {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", pods("cpu", value))}, left{}},
-		"none that scales by other means": {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", external)}, left{}},
-		"one for each resource": {
+		"no HPA":                      {nil, scaled{}},
+		"one resource":                {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", pods("cpu", utilization))}, scaled{"cpu": "a"}},
+		"one resource of a container": {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", perContainer)}, scaled{"memory": "a"}},
+		"both resources":              {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", pods("cpu", utilization), perContainer)}, scaled{"cpu": "a", "memory": "a"}},
+		"usage, not utilization":      {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", pods("cpu", value))}, scaled{}},
+		"external metric":             {[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", external)}, scaled{}},
+		"different HPAs per resource": {
 			[]autoscalingv2.HorizontalPodAutoscaler{hpa("a", pods("cpu", utilization)), hpa("b", pods("memory", utilization))},
-			left{"cpu": "a", "memory": "b"}},
-		"the first of several": {
+			scaled{"cpu": "a", "memory": "b"}},
+		"several HPAs: first name": {
 			[]autoscalingv2.HorizontalPodAutoscaler{hpa("c", pods("cpu", utilization)), hpa("a", pods("cpu", value)), hpa("b", pods("cpu", utilization))},
-			left{"cpu": "b"}},
+			scaled{"cpu": "b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, test.want, Horizontal(test.hpas))
+			assert.Equal(t, test.want, ScaledByHPA(test.hpas))
 			slices.Reverse(test.hpas)
-			assert.Equal(t, test.want, Horizontal(test.hpas), "in the opposite order")
+			assert.Equal(t, test.want, ScaledByHPA(test.hpas), "in reverse order")
 		})
 	}
 }

@@ -8,23 +8,23 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// Plan is how a running pod gets another size in place.
+// Plan describes the in-place resize of a running pod.
 type Plan struct {
-	// Containers are those that change, with the resources they should have; none where the pod
-	// stays as it is.
+	// Containers are the containers that change, with their new resources. It is empty if the
+	// pod needs no resize.
 	Containers []corev1.Container
-	// Blocked is the reason, one of those of the condition Applied, for which they cannot.
+	// Blocked is a reason of the Applied condition if the pod cannot be resized in place.
 	Blocked string
-	// Restarts says that a container is restarted by it.
+	// Restarts is set if the resize restarts a container.
 	Restarts bool
 }
 
-// PlanResize returns how a running pod gets the sizes that are due.
+// PlanResize plans how a running pod gets the sizes that are due.
 func PlanResize(pod *corev1.Pod, due []autoscalingv1beta1.ContainerSizing) Plan {
 	return planOf(pod, Resized(pod, due))
 }
 
-// planOf returns how containers of a pod get other resources.
+// planOf returns the plan for containers of a pod that get other resources.
 func planOf(pod *corev1.Pod, changed []corev1.Container) Plan {
 	plan := Plan{Containers: changed}
 	if len(plan.Containers) == 0 {
@@ -47,8 +47,8 @@ func planOf(pod *corev1.Pod, changed []corev1.Container) Plan {
 	return plan
 }
 
-// supportsResize reports whether the API server takes a resize of a pod for one that the node
-// can do: the first container that runs tells (isPodResizeRequestSupported in
+// supportsResize reports whether the API server accepts a resize of the pod. Only the first
+// running container counts: its status must have resources (isPodResizeRequestSupported in
 // pkg/apis/core/validation of k8s.io/kubernetes).
 func supportsResize(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
@@ -59,10 +59,10 @@ func supportsResize(pod *corev1.Pod) bool {
 	return true
 }
 
-func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
+func statusOf(pod *corev1.Pod, containerName string) *corev1.ContainerStatus {
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for i := range statuses {
-			if statuses[i].Name == name {
+			if statuses[i].Name == containerName {
 				return &statuses[i]
 			}
 		}
@@ -70,19 +70,18 @@ func statusOf(pod *corev1.Pod, name string) *corev1.ContainerStatus {
 	return nil
 }
 
-// restarts reports whether a container is restarted when it gets the resources of changed.
+// restarts reports whether a container restarts when it gets the resources of changed.
 func restarts(container, changed *corev1.Container) bool {
 	return slices.ContainsFunc(container.ResizePolicy, func(policy corev1.ContainerResizePolicy) bool {
 		return policy.RestartPolicy == corev1.RestartContainer &&
 			slices.ContainsFunc(sizedResources[:], func(r sizedResource) bool {
-				return r.name == policy.ResourceName && !r.same(container.Resources, changed.Resources)
+				return r.name == policy.ResourceName && !r.isEqual(container.Resources, changed.Resources)
 			})
 	})
 }
 
-// Resizing returns how the resize goes that was asked for in a pod's spec: the reason of the
-// condition Applied, and what the kubelet says of it. There is none where the pod has what its
-// spec says.
+// Resizing returns the state of a resize that is not complete: a reason of the Applied condition,
+// and the kubelet's message. Both are empty if the pod has the resources in its spec.
 func Resizing(pod *corev1.Pod) (reason, message string) {
 	for i := range pod.Status.Conditions {
 		condition := &pod.Status.Conditions[i]
@@ -102,7 +101,7 @@ func Resizing(pod *corev1.Pod) (reason, message string) {
 	}
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		status := statusOf(pod, container.Name)
-		if status != nil && status.Resources != nil && !same(container.Resources, *status.Resources) {
+		if status != nil && status.Resources != nil && !isEqual(container.Resources, *status.Resources) {
 			return autoscalingv1beta1.ReasonResizing, ""
 		}
 	}

@@ -9,28 +9,28 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// podOf returns a pod of the containers that has what its spec says.
+// podOf returns a running pod whose status has the resources of its spec.
 func podOf(containers ...corev1.Container) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: containers}}
 	for i := range containers {
-		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, hasAsked(&containers[i]))
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, runningStatus(&containers[i]))
 	}
 	pod.Status.QOSClass = QOSClassAfter(pod, nil)
 	return pod
 }
 
-// hasAsked returns the status of a container that has what its spec says.
-func hasAsked(c *corev1.Container) corev1.ContainerStatus {
+// runningStatus returns the status of a running container that has the resources of its spec.
+func runningStatus(c *corev1.Container) corev1.ContainerStatus {
 	return corev1.ContainerStatus{
 		Name: c.Name, Resources: c.Resources.DeepCopy(), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
 	}
 }
 
-// withSidecar adds a container that is started before the others and stays.
+// withSidecar adds a sidecar to a pod.
 func withSidecar(pod *corev1.Pod, sidecar corev1.Container) *corev1.Pod {
 	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
-	pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, hasAsked(&sidecar))
+	pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, runningStatus(&sidecar))
 	pod.Status.QOSClass = QOSClassAfter(pod, nil)
 	return pod
 }
@@ -39,36 +39,36 @@ func sizeOf(container string, requests, limits corev1.ResourceList) autoscalingv
 	return autoscalingv1beta1.ContainerSizing{ContainerName: container, Requests: requests, Limits: limits}
 }
 
-func TestAContainerGetsTheSizeThatFitsIt(t *testing.T) {
+func TestResizedReturnsContainersThatChange(t *testing.T) {
 	t.Parallel()
 	app := container("app", list("100m", "128Mi"), list("200m", "256Mi"))
 	unlimited := container("app", list("100m", "128Mi"), nil)
-	limitedToNothing := container("app", nil, list("0", ""))
+	zeroLimit := container("app", nil, list("0", ""))
 	for name, test := range map[string]struct {
-		has  corev1.Container
-		size autoscalingv1beta1.ContainerSizing
-		want []corev1.Container
+		current corev1.Container
+		size    autoscalingv1beta1.ContainerSizing
+		want    []corev1.Container
 	}{
 		"requests and limits": {app, sizeOf("app", list("300m", "64Mi"), list("600m", "128Mi")),
 			[]corev1.Container{container("app", list("300m", "64Mi"), list("600m", "128Mi"))}},
-		"requests alone": {app, sizeOf("app", list("50m", "64Mi"), nil),
+		"requests only": {app, sizeOf("app", list("50m", "64Mi"), nil),
 			[]corev1.Container{container("app", list("50m", "64Mi"), list("200m", "256Mi"))}},
 		"one resource": {app, sizeOf("app", list("50m", ""), list("100m", "")),
 			[]corev1.Container{container("app", list("50m", "128Mi"), list("100m", "256Mi"))}},
-		"a limit where it had none": {unlimited, sizeOf("app", list("50m", ""), list("100m", "")),
+		"limit for a container without a limit": {unlimited, sizeOf("app", list("50m", ""), list("100m", "")),
 			[]corev1.Container{container("app", list("50m", "128Mi"), list("100m", ""))}},
-		"not what it has":                            {app, sizeOf("app", list("0.1", "131072Ki"), list("0.2", "268435456")), nil},
-		"not a request above the limit":              {app, sizeOf("app", list("201m", ""), nil), nil},
-		"not a request above the limit that it gets": {app, sizeOf("app", list("201m", ""), list("200m", "")), nil},
-		"a request that is the limit": {app, sizeOf("app", list("200m", ""), nil),
+		"same amounts in another notation": {app, sizeOf("app", list("0.1", "131072Ki"), list("0.2", "268435456")), nil},
+		"request above the limit":          {app, sizeOf("app", list("201m", ""), nil), nil},
+		"request above the new limit":      {app, sizeOf("app", list("201m", ""), list("200m", "")), nil},
+		"request equal to the limit": {app, sizeOf("app", list("200m", ""), nil),
 			[]corev1.Container{container("app", list("200m", "128Mi"), list("200m", "256Mi"))}},
-		"not a request where it is limited to nothing": {limitedToNothing, sizeOf("app", list("1m", ""), nil), nil},
-		"not another container's":                      {app, sizeOf("web", list("50m", "64Mi"), nil), nil},
-		"not the size of nothing":                      {app, sizeOf("app", nil, nil), nil},
+		"request with a limit of 0": {zeroLimit, sizeOf("app", list("1m", ""), nil), nil},
+		"size of another container": {app, sizeOf("web", list("50m", "64Mi"), nil), nil},
+		"empty size":                {app, sizeOf("app", nil, nil), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod := podOf(test.has)
+			pod := podOf(test.current)
 			before := pod.DeepCopy()
 			got := Resized(pod, []autoscalingv1beta1.ContainerSizing{test.size})
 			assert.Len(t, got, len(test.want))
@@ -76,12 +76,12 @@ func TestAContainerGetsTheSizeThatFitsIt(t *testing.T) {
 				assertAmounts(t, test.want[i].Resources.Requests, got[i].Resources.Requests, "requests")
 				assertAmounts(t, test.want[i].Resources.Limits, got[i].Resources.Limits, "limits")
 			}
-			assert.Equal(t, before, pod, "the pod itself stays as it is")
+			assert.Equal(t, before, pod, "the pod must not change")
 		})
 	}
 }
 
-func TestTheContainersOfAPodAreSizedEachByItself(t *testing.T) {
+func TestResizedSkipsOnlyTheContainerWithAnInvalidSize(t *testing.T) {
 	t.Parallel()
 	pod := withSidecar(podOf(container("app", list("1", ""), nil), container("web", list("1", ""), list("1", ""))),
 		container("proxy", list("1", ""), nil))
@@ -91,10 +91,10 @@ func TestTheContainersOfAPodAreSizedEachByItself(t *testing.T) {
 	}) {
 		names = append(names, changed.Name)
 	}
-	assert.Equal(t, []string{"proxy", "app"}, names, "a size that does not fit one keeps it from no other")
+	assert.Equal(t, []string{"proxy", "app"}, names)
 }
 
-func TestTheQOSClassIsThatOfKubernetes(t *testing.T) {
+func TestQOSClassMatchesKubernetes(t *testing.T) {
 	t.Parallel()
 	equal := container("app", list("1", "1Gi"), list("1", "1Gi"))
 	other := container("web", list("1000m", "1024Mi"), list("1", "1Gi"))
@@ -102,22 +102,22 @@ func TestTheQOSClassIsThatOfKubernetes(t *testing.T) {
 		pod  *corev1.Pod
 		want corev1.PodQOSClass
 	}{
-		"nothing":                             {podOf(container("app", nil, nil)), corev1.PodQOSBestEffort},
-		"amounts of 0":                        {podOf(container("app", list("0", "0"), list("0", "0"))), corev1.PodQOSBestEffort},
-		"all equal":                           {podOf(equal, other), corev1.PodQOSGuaranteed},
-		"all equal, of one resource":          {podOf(container("app", list("1", ""), list("1", ""))), corev1.PodQOSBurstable},
-		"a request alone":                     {podOf(container("app", list("1m", ""), nil)), corev1.PodQOSBurstable},
-		"a limit above its request":           {podOf(container("app", list("1", "1Gi"), list("1", "2Gi"))), corev1.PodQOSBurstable},
-		"all equal but for another container": {podOf(equal, container("web", nil, nil)), corev1.PodQOSBurstable},
-		"all equal but for a sidecar":         {withSidecar(podOf(equal), container("proxy", nil, nil)), corev1.PodQOSBurstable},
-		"all equal with a sidecar":            {withSidecar(podOf(equal), other), corev1.PodQOSGuaranteed},
-		"nothing but what a sidecar asks for": {withSidecar(podOf(container("app", nil, nil)), other), corev1.PodQOSBurstable},
+		"no resources":                                      {podOf(container("app", nil, nil)), corev1.PodQOSBestEffort},
+		"amounts of 0":                                      {podOf(container("app", list("0", "0"), list("0", "0"))), corev1.PodQOSBestEffort},
+		"requests equal limits":                             {podOf(equal, other), corev1.PodQOSGuaranteed},
+		"request equals limit, CPU only":                    {podOf(container("app", list("1", ""), list("1", ""))), corev1.PodQOSBurstable},
+		"request only":                                      {podOf(container("app", list("1m", ""), nil)), corev1.PodQOSBurstable},
+		"limit above the request":                           {podOf(container("app", list("1", "1Gi"), list("1", "2Gi"))), corev1.PodQOSBurstable},
+		"requests equal limits except in one container":     {podOf(equal, container("web", nil, nil)), corev1.PodQOSBurstable},
+		"requests equal limits except in a sidecar":         {withSidecar(podOf(equal), container("proxy", nil, nil)), corev1.PodQOSBurstable},
+		"requests equal limits in containers and a sidecar": {withSidecar(podOf(equal), other), corev1.PodQOSGuaranteed},
+		"resources in a sidecar only":                       {withSidecar(podOf(container("app", nil, nil)), other), corev1.PodQOSBurstable},
 	} {
 		assert.Equal(t, test.want, QOSClassAfter(test.pod, nil), name)
 	}
 }
 
-func TestTheQOSClassAfterAResizeIsThatOfTheChangedContainers(t *testing.T) {
+func TestQOSClassAfterUsesChangedContainers(t *testing.T) {
 	t.Parallel()
 	pod := withSidecar(podOf(container("app", list("1", "1Gi"), list("2", "1Gi"))), container("proxy", list("1", "1Gi"), list("1", "1Gi")))
 	equal := container("app", list("2", "1Gi"), list("2", "1Gi"))

@@ -9,53 +9,56 @@ import (
 	"example.com/upright/internal/recommender"
 )
 
-// everyContainer is the name in a policy for the containers that have none of their own.
-const everyContainer = "*"
+// anyContainer is the containerName of the policy for containers without a policy of their own.
+const anyContainer = "*"
 
-// Surroundings is what limits the size of a pod's containers, whatever their usage.
-type Surroundings struct {
-	// LimitRanges are those of the namespace.
+// Constraints limit the size of a pod's containers, whatever their usage.
+type Constraints struct {
+	// LimitRanges are the LimitRanges of the namespace.
 	LimitRanges []corev1.LimitRange
-	// LargestNode is the most that any node has to give of a resource; none where there is no
-	// node.
+	// LargestNode is the most of each resource that any node has allocatable. It is empty if
+	// there is no node.
 	LargestNode corev1.ResourceList
 }
 
-// Policy returns how a container's size is recommended, in a pod of so many containers.
-func Policy(spec *autoscalingv1beta1.VerticalScalerSpec, container string, containers int, around Surroundings) recommender.Policy {
+// Policy returns the recommender's policy for a container. containers is the number of
+// containers in the pod.
+func Policy(
+	spec *autoscalingv1beta1.VerticalScalerSpec, container string, containers int, constraints Constraints,
+) recommender.Policy {
 	policy := recommender.DefaultPolicy(containers)
-	if asked := spec.Recommendation; asked != nil {
-		applyRecommendationPolicy(&policy, asked, containers)
+	if spec.Recommendation != nil {
+		overrideDefaults(&policy, spec.Recommendation, containers)
 	}
-	if asked := policyOf(spec, container); asked != nil {
-		least := ptr.Deref(asked.MinAllowed, autoscalingv1beta1.ResourceAmounts{})
-		most := ptr.Deref(asked.MaxAllowed, autoscalingv1beta1.ResourceAmounts{})
-		policy.CPU.Allowed = recommender.Range{Min: milliOf(least.CPU), Max: milliOf(most.CPU)}
-		policy.Memory.Allowed = recommender.Range{Min: bytesOf(least.Memory), Max: bytesOf(most.Memory)}
+	if containerPolicy := policyOf(spec, container); containerPolicy != nil {
+		lower := ptr.Deref(containerPolicy.MinAllowed, autoscalingv1beta1.ResourceAmounts{})
+		upper := ptr.Deref(containerPolicy.MaxAllowed, autoscalingv1beta1.ResourceAmounts{})
+		policy.CPU.Allowed = recommender.Range{Min: milliOf(lower.CPU), Max: milliOf(upper.CPU)}
+		policy.Memory.Allowed = recommender.Range{Min: bytesOf(lower.Memory), Max: bytesOf(upper.Memory)}
 	}
-	items := itemsOf(around.LimitRanges, corev1.LimitTypeContainer)
-	policy.CPU.LimitRange = cpu.allowedBy(items)
-	policy.Memory.LimitRange = memory.allowedBy(items)
-	policy.CPU.NodeSize = around.LargestNode.Cpu().MilliValue()
-	policy.Memory.NodeSize = around.LargestNode.Memory().Value()
+	items := itemsOf(constraints.LimitRanges, corev1.LimitTypeContainer)
+	policy.CPU.LimitRange = cpu.minMax(items)
+	policy.Memory.LimitRange = memory.minMax(items)
+	policy.CPU.NodeSize = constraints.LargestNode.Cpu().MilliValue()
+	policy.Memory.NodeSize = constraints.LargestNode.Memory().Value()
 	return policy
 }
 
-// applyRecommendationPolicy puts in place of the defaults what a scaler asks for.
-func applyRecommendationPolicy(policy *recommender.Policy, asked *autoscalingv1beta1.RecommendationPolicy, containers int) {
-	for share, percent := range map[*float64]int32{
-		&policy.TargetPercentile: asked.TargetPercentile,
-		&policy.LowerPercentile:  asked.LowerPercentile,
-		&policy.UpperPercentile:  asked.UpperPercentile,
+// overrideDefaults sets the fields of the recommender's policy that the scaler's spec sets.
+func overrideDefaults(policy *recommender.Policy, spec *autoscalingv1beta1.RecommendationPolicy, containers int) {
+	for percentile, percent := range map[*float64]int32{
+		&policy.TargetPercentile: spec.TargetPercentile,
+		&policy.LowerPercentile:  spec.LowerPercentile,
+		&policy.UpperPercentile:  spec.UpperPercentile,
 	} {
 		if percent > 0 {
-			*share = float64(percent) / 100
+			*percentile = float64(percent) / 100
 		}
 	}
-	if asked.MarginPercent != nil {
-		policy.Margin = float64(*asked.MarginPercent) / 100
+	if spec.MarginPercent != nil {
+		policy.Margin = float64(*spec.MarginPercent) / 100
 	}
-	minimum := ptr.Deref(asked.PodMinimum, autoscalingv1beta1.ResourceAmounts{})
+	minimum := ptr.Deref(spec.PodMinimum, autoscalingv1beta1.ResourceAmounts{})
 	if minimum.CPU != nil {
 		policy.CPU.PodMinimum = recommender.ShareCPU(minimum.CPU.MilliValue(), containers)
 	}
@@ -64,22 +67,21 @@ func applyRecommendationPolicy(policy *recommender.Policy, asked *autoscalingv1b
 	}
 }
 
-// policyOf returns a container's policy, that of all containers where it has none of its own,
-// or nil.
+// policyOf returns the policy of a container, or the policy for any container, or nil.
 func policyOf(spec *autoscalingv1beta1.VerticalScalerSpec, container string) *autoscalingv1beta1.ContainerPolicy {
 	var general *autoscalingv1beta1.ContainerPolicy
 	for i := range spec.ContainerPolicies {
 		switch policy := &spec.ContainerPolicies[i]; policy.ContainerName {
 		case container:
 			return policy
-		case everyContainer:
+		case anyContainer:
 			general = policy
 		}
 	}
 	return general
 }
 
-// milliOf returns a quantity's thousandths, 0 where there is none.
+// milliOf returns a quantity in thousandths, or 0 if it is nil.
 func milliOf(quantity *resource.Quantity) int64 {
 	if quantity == nil {
 		return 0
@@ -87,7 +89,7 @@ func milliOf(quantity *resource.Quantity) int64 {
 	return quantity.MilliValue()
 }
 
-// bytesOf returns a quantity's whole units, 0 where there is none.
+// bytesOf returns a quantity in whole units, or 0 if it is nil.
 func bytesOf(quantity *resource.Quantity) int64 {
 	if quantity == nil {
 		return 0

@@ -13,7 +13,7 @@ import (
 
 const mebi = 1 << 20
 
-// list returns amounts of CPU and memory, without those that are empty.
+// list returns amounts of CPU and memory. An empty string leaves the resource out.
 func list(cpu, memory string) corev1.ResourceList {
 	amounts := corev1.ResourceList{}
 	if cpu != "" {
@@ -25,7 +25,7 @@ func list(cpu, memory string) corev1.ResourceList {
 	return amounts
 }
 
-// amountsOf returns the same as the field of a spec.
+// amountsOf returns the amounts as they are in a scaler's spec.
 func amountsOf(cpu, memory string) *autoscalingv1beta1.ResourceAmounts {
 	amounts := &autoscalingv1beta1.ResourceAmounts{}
 	for name, amount := range list(cpu, memory) {
@@ -38,26 +38,26 @@ func amountsOf(cpu, memory string) *autoscalingv1beta1.ResourceAmounts {
 	return amounts
 }
 
-func TestWithoutARecommendationPolicyTheDefaultsHold(t *testing.T) {
+func TestPolicyUsesDefaultsWithoutRecommendationPolicy(t *testing.T) {
 	t.Parallel()
-	percents := &autoscalingv1beta1.RecommendationPolicy{
+	defaults := &autoscalingv1beta1.RecommendationPolicy{
 		TargetPercentile: 90, LowerPercentile: 50, UpperPercentile: 95, MarginPercent: new(int32(15)),
 	}
-	for name, asked := range map[string]*autoscalingv1beta1.RecommendationPolicy{
-		"none": nil, "an empty one": {}, "one of the API server's defaults": percents,
+	for name, recommendation := range map[string]*autoscalingv1beta1.RecommendationPolicy{
+		"nil": nil, "empty": {}, "with the API server's defaults": defaults,
 	} {
-		spec := &autoscalingv1beta1.VerticalScalerSpec{Recommendation: asked}
+		spec := &autoscalingv1beta1.VerticalScalerSpec{Recommendation: recommendation}
 		for _, containers := range []int{0, 1, 3} {
-			assert.Equal(t, recommender.DefaultPolicy(containers), Policy(spec, "app", containers, Surroundings{}), name)
+			assert.Equal(t, recommender.DefaultPolicy(containers), Policy(spec, "app", containers, Constraints{}), name)
 		}
 	}
 }
 
-func TestEachFieldOfTheRecommendationPolicyCounts(t *testing.T) {
+func TestPolicyUsesEachFieldOfRecommendationPolicy(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		asked  autoscalingv1beta1.RecommendationPolicy
-		change func(*recommender.Policy)
+		recommendation autoscalingv1beta1.RecommendationPolicy
+		change         func(*recommender.Policy)
 	}{
 		"targetPercentile": {
 			autoscalingv1beta1.RecommendationPolicy{TargetPercentile: 1}, func(p *recommender.Policy) { p.TargetPercentile = 0.01 }},
@@ -69,68 +69,68 @@ func TestEachFieldOfTheRecommendationPolicyCounts(t *testing.T) {
 			autoscalingv1beta1.RecommendationPolicy{MarginPercent: new(int32(1000))}, func(p *recommender.Policy) { p.Margin = 10 }},
 		"marginPercent 0": {
 			autoscalingv1beta1.RecommendationPolicy{MarginPercent: new(int32(0))}, func(p *recommender.Policy) { p.Margin = 0 }},
-		"podMinimum is shared among the containers": {
+		"podMinimum is divided among the containers": {
 			autoscalingv1beta1.RecommendationPolicy{PodMinimum: amountsOf("100m", "100Mi")},
 			func(p *recommender.Policy) { p.CPU.PodMinimum, p.Memory.PodMinimum = 34, 34*mebi }},
-		"podMinimum of CPU alone": {
+		"podMinimum for CPU only": {
 			autoscalingv1beta1.RecommendationPolicy{PodMinimum: amountsOf("3", "")},
 			func(p *recommender.Policy) { p.CPU.PodMinimum = 1000 }},
-		"podMinimum of memory alone": {
+		"podMinimum for memory only": {
 			autoscalingv1beta1.RecommendationPolicy{PodMinimum: amountsOf("", "3Gi")},
 			func(p *recommender.Policy) { p.Memory.PodMinimum = 1024 * mebi }},
-		"podMinimum 0 turns the minimum off": {
+		"podMinimum 0 disables the minimum": {
 			autoscalingv1beta1.RecommendationPolicy{PodMinimum: amountsOf("0", "0")},
 			func(p *recommender.Policy) { p.CPU.PodMinimum, p.Memory.PodMinimum = 0, 0 }},
-		"podMinimum that is empty": {
+		"empty podMinimum": {
 			autoscalingv1beta1.RecommendationPolicy{PodMinimum: amountsOf("", "")}, func(*recommender.Policy) {}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			want := recommender.DefaultPolicy(3)
 			test.change(&want)
-			spec := &autoscalingv1beta1.VerticalScalerSpec{Recommendation: &test.asked}
-			assert.Equal(t, want, Policy(spec, "app", 3, Surroundings{}))
+			spec := &autoscalingv1beta1.VerticalScalerSpec{Recommendation: &test.recommendation}
+			assert.Equal(t, want, Policy(spec, "app", 3, Constraints{}))
 		})
 	}
 }
 
-func TestAContainersOwnPolicyOverrulesThatOfAllContainers(t *testing.T) {
+func TestPolicyPrefersContainersOwnPolicyToWildcard(t *testing.T) {
 	t.Parallel()
 	own := autoscalingv1beta1.ContainerPolicy{
 		ContainerName: "app", MinAllowed: amountsOf("50m", "64Mi"), MaxAllowed: amountsOf("2", "1Gi"),
 	}
-	all := autoscalingv1beta1.ContainerPolicy{ContainerName: "*", MaxAllowed: amountsOf("500m", "")}
+	wildcard := autoscalingv1beta1.ContainerPolicy{ContainerName: "*", MaxAllowed: amountsOf("500m", "")}
 	other := autoscalingv1beta1.ContainerPolicy{ContainerName: "other", MaxAllowed: amountsOf("1m", "1Mi")}
-	bare := autoscalingv1beta1.ContainerPolicy{ContainerName: "app"}
+	unbounded := autoscalingv1beta1.ContainerPolicy{ContainerName: "app"}
 	type policies = []autoscalingv1beta1.ContainerPolicy
 	for name, test := range map[string]struct {
 		policies    policies
 		cpu, memory recommender.Range
 	}{
-		"none":                          {},
-		"one of another container":      {policies: policies{other}},
-		"its own":                       {policies{other, own}, recommender.Range{Min: 50, Max: 2000}, recommender.Range{Min: 64 * mebi, Max: 1024 * mebi}},
-		"that of all":                   {policies{other, all}, recommender.Range{Max: 500}, recommender.Range{}},
-		"its own before that of all":    {policies{own, all}, recommender.Range{Min: 50, Max: 2000}, recommender.Range{Min: 64 * mebi, Max: 1024 * mebi}},
-		"its own after that of all":     {policies{all, own}, recommender.Range{Min: 50, Max: 2000}, recommender.Range{Min: 64 * mebi, Max: 1024 * mebi}},
-		"its own, which bounds nothing": {policies: policies{all, bare}},
+		"none":                        {},
+		"another container's":         {policies: policies{other}},
+		"its own":                     {policies{other, own}, recommender.Range{Min: 50, Max: 2000}, recommender.Range{Min: 64 * mebi, Max: 1024 * mebi}},
+		"wildcard":                    {policies{other, wildcard}, recommender.Range{Max: 500}, recommender.Range{}},
+		"its own before the wildcard": {policies{own, wildcard}, recommender.Range{Min: 50, Max: 2000}, recommender.Range{Min: 64 * mebi, Max: 1024 * mebi}},
+		"its own after the wildcard":  {policies{wildcard, own}, recommender.Range{Min: 50, Max: 2000}, recommender.Range{Min: 64 * mebi, Max: 1024 * mebi}},
+		"its own without bounds":      {policies: policies{wildcard, unbounded}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Policy(&autoscalingv1beta1.VerticalScalerSpec{ContainerPolicies: test.policies}, "app", 1, Surroundings{})
+			got := Policy(&autoscalingv1beta1.VerticalScalerSpec{ContainerPolicies: test.policies}, "app", 1, Constraints{})
 			assert.Equal(t, test.cpu, got.CPU.Allowed)
 			assert.Equal(t, test.memory, got.Memory.Allowed)
 		})
 	}
 }
 
-func TestEveryLimitRangeOfContainersHolds(t *testing.T) {
+func TestPolicyUsesAllLimitRangesForContainers(t *testing.T) {
 	t.Parallel()
 	limits := func(items ...corev1.LimitRangeItem) corev1.LimitRange {
 		return corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: items}}
 	}
-	container := func(least, most corev1.ResourceList) corev1.LimitRangeItem {
-		return corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: least, Max: most}
+	container := func(lower, upper corev1.ResourceList) corev1.LimitRangeItem {
+		return corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Min: lower, Max: upper}
 	}
 	low, high := list("10m", "8Mi"), list("4", "8Gi")
 	for name, test := range map[string]struct {
@@ -141,33 +141,33 @@ func TestEveryLimitRangeOfContainersHolds(t *testing.T) {
 		"one": {
 			[]corev1.LimitRange{limits(container(low, high))},
 			recommender.Range{Min: 10, Max: 4000}, recommender.Range{Min: 8 * mebi, Max: 8192 * mebi}},
-		"of one resource": {
+		"one resource": {
 			[]corev1.LimitRange{limits(container(list("10m", ""), list("", "8Gi")))},
 			recommender.Range{Min: 10}, recommender.Range{Max: 8192 * mebi}},
-		"several, of which the narrowest hold": {
+		"several: the strictest apply": {
 			[]corev1.LimitRange{
 				limits(container(low, list("2", "8Gi"))),
 				limits(container(list("20m", "4Mi"), high), container(list("5m", "16Mi"), list("3", "1Gi"))),
 			},
 			recommender.Range{Min: 20, Max: 2000}, recommender.Range{Min: 16 * mebi, Max: 1024 * mebi}},
-		"of pods and volumes": {
+		"items for pods and volumes": {
 			ranges: []corev1.LimitRange{limits(
 				corev1.LimitRangeItem{Type: corev1.LimitTypePod, Min: low, Max: high},
 				corev1.LimitRangeItem{Type: corev1.LimitTypePersistentVolumeClaim, Min: low, Max: high},
 			)}},
-		"of defaults alone": {
+		"defaults only": {
 			ranges: []corev1.LimitRange{limits(corev1.LimitRangeItem{Type: corev1.LimitTypeContainer, Default: high, DefaultRequest: low})}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := Policy(&autoscalingv1beta1.VerticalScalerSpec{}, "app", 1, Surroundings{LimitRanges: test.ranges})
+			got := Policy(&autoscalingv1beta1.VerticalScalerSpec{}, "app", 1, Constraints{LimitRanges: test.ranges})
 			assert.Equal(t, test.cpu, got.CPU.LimitRange)
 			assert.Equal(t, test.memory, got.Memory.LimitRange)
 		})
 	}
 }
 
-func TestTheLargestNodeHasTheMostOfEachResource(t *testing.T) {
+func TestLargestNodeHasMaximumOfEachResource(t *testing.T) {
 	t.Parallel()
 	nodes := func(allocatable ...corev1.ResourceList) (all []corev1.Node) {
 		for _, amounts := range allocatable {
@@ -180,17 +180,17 @@ func TestTheLargestNodeHasTheMostOfEachResource(t *testing.T) {
 		largest     corev1.ResourceList
 		cpu, memory int64
 	}{
-		"no node":                      {nil, list("", ""), 0, 0},
-		"a node of nothing":            {nodes(nil), list("", ""), 0, 0},
-		"one":                          {nodes(list("1930m", "7Gi")), list("1930m", "7Gi"), 1930, 7168 * mebi},
-		"each resource of another one": {nodes(list("2", "8Gi"), list("4", "4Gi"), list("1", "1Gi")), list("4", "8Gi"), 4000, 8192 * mebi},
-		"one that tells its CPU alone": {nodes(list("4", ""), list("2", "4Gi")), list("4", "4Gi"), 4000, 4096 * mebi},
+		"no node":                         {nil, list("", ""), 0, 0},
+		"node without allocatable":        {nodes(nil), list("", ""), 0, 0},
+		"one node":                        {nodes(list("1930m", "7Gi")), list("1930m", "7Gi"), 1930, 7168 * mebi},
+		"each resource from another node": {nodes(list("2", "8Gi"), list("4", "4Gi"), list("1", "1Gi")), list("4", "8Gi"), 4000, 8192 * mebi},
+		"node with CPU only":              {nodes(list("4", ""), list("2", "4Gi")), list("4", "4Gi"), 4000, 4096 * mebi},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			largest := LargestNode(test.nodes)
 			assert.Equal(t, test.largest, largest)
-			got := Policy(&autoscalingv1beta1.VerticalScalerSpec{}, "app", 1, Surroundings{LargestNode: largest})
+			got := Policy(&autoscalingv1beta1.VerticalScalerSpec{}, "app", 1, Constraints{LargestNode: largest})
 			assert.Equal(t, test.cpu, got.CPU.NodeSize)
 			assert.Equal(t, test.memory, got.Memory.NodeSize)
 		})

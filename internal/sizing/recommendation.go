@@ -13,69 +13,66 @@ import (
 	"example.com/upright/internal/recommender"
 )
 
-// A recommendation is told anew when a target has moved by as much as targetNews, or a bound
-// by boundNews, both in percent of what was told.
+// A recommendation has changed when a target moves by at least targetChangePercent of its
+// previous amount, or a bound by at least boundChangePercent.
 const (
-	targetNews = 5
-	boundNews  = 10
+	targetChangePercent = 5
+	boundChangePercent  = 10
 )
 
-// While little is known of a container its bounds are far from the target, and close in with
-// each sample. How far exactly is no news to anybody: a lower bound counts as half of the
-// target at least, and an upper one as ten times the target at most. At 1.15 times usage that
-// holds for the first 4 minutes, and for the first hours.
+// With few samples, the bounds are far from the target and approach it with each sample. The
+// exact distance is not useful then. Therefore Changed treats a lower bound as at least the
+// target divided by lowerBoundDivisor, and an upper bound as at most the target times
+// upperBoundFactor. If the target is 1.15 times the usage, this hides changes of the lower bound
+// in the first 4 minutes and changes of the upper bound in the first hours.
 const (
-	farBelow = 2
-	farAbove = 10
+	lowerBoundDivisor = 2
+	upperBoundFactor  = 10
 )
 
-// ContainerRecommendation returns what a scaler's status says of a container. A resource that
-// has not been measured is left out; the target is nil where none has.
-func ContainerRecommendation(container string, of recommender.Recommendation) autoscalingv1beta1.ContainerRecommendation {
+// ContainerRecommendation returns a container's entry in the scaler's status. A resource that
+// has no samples is left out. The target is nil if no resource has samples.
+func ContainerRecommendation(container string, from recommender.Recommendation) autoscalingv1beta1.ContainerRecommendation {
 	return autoscalingv1beta1.ContainerRecommendation{
 		ContainerName:  container,
-		Target:         amounts(of, func(e recommender.Estimate) int64 { return e.Target }),
-		LowerBound:     amounts(of, func(e recommender.Estimate) int64 { return e.LowerBound }),
-		UpperBound:     amounts(of, func(e recommender.Estimate) int64 { return e.UpperBound }),
-		UncappedTarget: amounts(of, func(e recommender.Estimate) int64 { return e.UncappedTarget }),
-		Samples:        of.Samples,
-		Span:           metav1.Duration{Duration: of.Span},
-		CappedBy:       caps(of),
+		Target:         listOf(from, func(e recommender.Estimate) int64 { return e.Target }),
+		LowerBound:     listOf(from, func(e recommender.Estimate) int64 { return e.LowerBound }),
+		UpperBound:     listOf(from, func(e recommender.Estimate) int64 { return e.UpperBound }),
+		UncappedTarget: listOf(from, func(e recommender.Estimate) int64 { return e.UncappedTarget }),
+		Samples:        from.Samples,
+		Span:           metav1.Duration{Duration: from.Span},
+		CappedBy:       capsOf(from),
 	}
 }
 
-// amounts returns one figure of each resource that has been measured, nil where none has.
-func amounts(of recommender.Recommendation, figure func(recommender.Estimate) int64) corev1.ResourceList {
+// listOf returns one figure of each resource that has samples, or nil.
+func listOf(from recommender.Recommendation, figure func(recommender.Estimate) int64) corev1.ResourceList {
 	var list corev1.ResourceList
-	add := func(name corev1.ResourceName, estimate recommender.Estimate, amount *resource.Quantity) {
-		if estimate.Target == 0 {
-			return
-		}
-		if list == nil {
-			list = corev1.ResourceList{}
-		}
-		list[name] = *amount
+	// The target of a resource is 0 only if it has no samples.
+	if from.CPU.Target != 0 {
+		cpu.set(&list, figure(from.CPU))
 	}
-	add(corev1.ResourceCPU, of.CPU, resource.NewMilliQuantity(figure(of.CPU), resource.DecimalSI))
-	add(corev1.ResourceMemory, of.Memory, resource.NewQuantity(figure(of.Memory), resource.BinarySI))
+	if from.Memory.Target != 0 {
+		memory.set(&list, figure(from.Memory))
+	}
 	return list
 }
 
-// caps returns what capped the target of each resource, nil where nothing did.
-func caps(of recommender.Recommendation) map[corev1.ResourceName]autoscalingv1beta1.Cap {
-	var capped map[corev1.ResourceName]autoscalingv1beta1.Cap
+// capsOf returns what capped the target of each resource, or nil if nothing did.
+func capsOf(from recommender.Recommendation) map[corev1.ResourceName]autoscalingv1beta1.Cap {
+	var caps map[corev1.ResourceName]autoscalingv1beta1.Cap
 	for name, by := range map[corev1.ResourceName]recommender.Cap{
-		corev1.ResourceCPU: of.CPU.CappedBy, corev1.ResourceMemory: of.Memory.CappedBy,
+		corev1.ResourceCPU: from.CPU.CappedBy, corev1.ResourceMemory: from.Memory.CappedBy,
 	} {
 		if by == "" {
 			continue
 		}
-		if capped == nil {
-			capped = map[corev1.ResourceName]autoscalingv1beta1.Cap{}
+		if caps == nil {
+			caps = map[corev1.ResourceName]autoscalingv1beta1.Cap{}
 		}
-		capped[name] = autoscalingv1beta1.Cap(by)
+		caps[name] = autoscalingv1beta1.Cap(by)
 	}
-	return capped
+	return caps
 }
 
 // PodTarget returns the sum of the containers' targets.
@@ -94,58 +91,63 @@ func PodTarget(recommendations []autoscalingv1beta1.ContainerRecommendation) cor
 	return total
 }
 
-// News reports whether what is recommended now says something new to those who were told
-// before: another container or cap, or a figure that has moved enough. A target that is capped
-// moves with what caps it, and each move counts. Number and span of the samples grow all the
-// time, and are no news.
-func News(told, now []autoscalingv1beta1.ContainerRecommendation) bool {
-	return !slices.EqualFunc(told, now, func(a, b autoscalingv1beta1.ContainerRecommendation) bool {
+// Changed reports whether recommendations have changed enough to be published again: the
+// containers or the caps differ, or a figure has moved enough. A target that is capped follows
+// the cap, so any move of it counts. The number and the span of the samples always grow and do
+// not count.
+func Changed(previous, current []autoscalingv1beta1.ContainerRecommendation) bool {
+	return !slices.EqualFunc(previous, current, func(a, b autoscalingv1beta1.ContainerRecommendation) bool {
 		return a.ContainerName == b.ContainerName &&
-			near(a.Target, b.Target, targetNews) &&
-			near(a.UncappedTarget, b.UncappedTarget, targetNews) &&
-			nearBounds(&a, &b) &&
-			maps.Equal(a.CappedBy, b.CappedBy) && !capMoved(a, b)
+			areClose(a.Target, b.Target, targetChangePercent) &&
+			areClose(a.UncappedTarget, b.UncappedTarget, targetChangePercent) &&
+			areBoundsClose(&a, &b) &&
+			maps.Equal(a.CappedBy, b.CappedBy) && !hasCappedTargetMoved(a, b)
 	})
 }
 
-// nearBounds reports whether no bound has moved enough to be news.
-func nearBounds(a, b *autoscalingv1beta1.ContainerRecommendation) bool {
-	for name := range b.Target {
-		was, is := a.Target[name], b.Target[name]
-		before, after := was.MilliValue(), is.MilliValue()
-		if !nearAmounts(max(milli(a.LowerBound, name), before/farBelow), max(milli(b.LowerBound, name), after/farBelow), boundNews) ||
-			!nearAmounts(min(milli(a.UpperBound, name), before*farAbove), min(milli(b.UpperBound, name), after*farAbove), boundNews) {
+// areBoundsClose reports whether each bound has moved by less than boundChangePercent.
+func areBoundsClose(previous, current *autoscalingv1beta1.ContainerRecommendation) bool {
+	lowerBound := func(of *autoscalingv1beta1.ContainerRecommendation, name corev1.ResourceName) int64 {
+		return max(milliIn(of.LowerBound, name), milliIn(of.Target, name)/lowerBoundDivisor)
+	}
+	upperBound := func(of *autoscalingv1beta1.ContainerRecommendation, name corev1.ResourceName) int64 {
+		return min(milliIn(of.UpperBound, name), milliIn(of.Target, name)*upperBoundFactor)
+	}
+	for name := range current.Target {
+		if !isClose(lowerBound(previous, name), lowerBound(current, name), boundChangePercent) ||
+			!isClose(upperBound(previous, name), upperBound(current, name), boundChangePercent) {
 			return false
 		}
 	}
 	return true
 }
 
-func milli(list corev1.ResourceList, name corev1.ResourceName) int64 {
+func milliIn(list corev1.ResourceList, name corev1.ResourceName) int64 {
 	amount := list[name]
 	return amount.MilliValue()
 }
 
-// capMoved reports whether the target of a resource that is capped has moved.
-func capMoved(before, after autoscalingv1beta1.ContainerRecommendation) bool {
-	for name := range after.CappedBy {
-		was, is := before.Target[name], after.Target[name]
-		if !was.Equal(is) {
+// hasCappedTargetMoved reports whether the target of a capped resource has moved.
+func hasCappedTargetMoved(previous, current autoscalingv1beta1.ContainerRecommendation) bool {
+	for name := range current.CappedBy {
+		before, after := previous.Target[name], current.Target[name]
+		if !before.Equal(after) {
 			return true
 		}
 	}
 	return false
 }
 
-// near reports whether each amount has moved by less than so many percent of what it was. Both
-// are whole numbers here, so that an amount that has moved by just as much counts as moved.
-func near(before, after corev1.ResourceList, percent float64) bool {
-	return maps.EqualFunc(before, after, func(was, is resource.Quantity) bool {
-		return nearAmounts(was.MilliValue(), is.MilliValue(), percent)
+// areClose reports whether both lists have the same resources and each amount has moved by less
+// than the percentage.
+func areClose(previous, current corev1.ResourceList, percent float64) bool {
+	return maps.EqualFunc(previous, current, func(before, after resource.Quantity) bool {
+		return isClose(before.MilliValue(), after.MilliValue(), percent)
 	})
 }
 
-func nearAmounts(was, is int64, percent float64) bool {
-	moved := is - was
-	return moved == 0 || math.Abs(float64(moved))*100 < percent*float64(was)
+// isClose reports whether an amount has moved by less than a percentage of its previous value.
+func isClose(previous, current int64, percent float64) bool {
+	moved := current - previous
+	return moved == 0 || math.Abs(float64(moved))*100 < percent*float64(previous)
 }

@@ -10,25 +10,25 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// defaultCooldown is that of the API.
+// defaultCooldown is the API's default.
 const defaultCooldown = time.Hour
 
-// AnnotationRestartedAt is the annotation of a pod template by which kubectl rollout restart has
-// a Deployment replace its pods.
+// AnnotationRestartedAt is the pod template's annotation that kubectl rollout restart sets. A
+// new value makes the Deployment replace its pods.
 const AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// AnnotationRevision is the annotation of a Deployment in which its controller counts the
-// templates that it had (pkg/controller/deployment/util in k8s.io/kubernetes).
+// AnnotationRevision is the annotation in which the Deployment controller counts a Deployment's
+// templates (pkg/controller/deployment/util in k8s.io/kubernetes).
 const AnnotationRevision = "deployment.kubernetes.io/revision"
 
-// reasonNewReplicaSetAvailable is the reason that the Deployment controller gives the condition
-// Progressing when a rollout has ended.
+// reasonNewReplicaSetAvailable is the Deployment controller's reason for the Progressing
+// condition after a rollout has ended.
 const reasonNewReplicaSetAvailable = "NewReplicaSetAvailable"
 
-// RolloutHeld returns why a Deployment cannot be rolled out anew now, as a reason of the
-// condition Applied, or nothing where it can; and the time after which to look again, where no
-// event of the Deployment tells.
-func RolloutHeld(d *appsv1.Deployment, behavior *autoscalingv1beta1.Behavior, now time.Time) (reason string, again time.Duration) {
+// RolloutBlocked returns why a Deployment cannot be rolled out now, as a reason of the Applied
+// condition. The reason is empty if a rollout is possible. requeueAfter is set if the rollout
+// only has to wait. In all other cases, an event of the Deployment triggers the next reconcile.
+func RolloutBlocked(d *appsv1.Deployment, behavior *autoscalingv1beta1.Behavior, now time.Time) (reason string, requeueAfter time.Duration) {
 	allowOutage, cooldown := false, defaultCooldown
 	if behavior != nil && behavior.Rollout != nil {
 		allowOutage = behavior.Rollout.AllowOutage
@@ -36,29 +36,29 @@ func RolloutHeld(d *appsv1.Deployment, behavior *autoscalingv1beta1.Behavior, no
 			cooldown = time.Duration(*seconds) * time.Second
 		}
 	}
-	// The annotation has whole seconds: of two rollouts in one, the second would change nothing.
+	// The annotation has whole seconds, so a second rollout in the same second changes nothing.
 	cooldown = max(cooldown, time.Second)
-	switch left := cooldown - now.Sub(lastRollout(d)); {
+	switch remaining := cooldown - now.Sub(lastRollout(d)); {
 	case d.Spec.Paused:
 		return autoscalingv1beta1.ReasonDeploymentPaused, 0
-	case inProgress(d):
+	case isInProgress(d):
 		return autoscalingv1beta1.ReasonRolloutInProgress, 0
-	case !allowOutage && !keepsServing(d):
+	case !allowOutage && !keepsPodsRunning(d):
 		return autoscalingv1beta1.ReasonRolloutNeedsOutage, 0
-	case left > 0:
-		return autoscalingv1beta1.ReasonRolloutCooldown, left
+	case remaining > 0:
+		return autoscalingv1beta1.ReasonRolloutCooldown, remaining
 	default:
 		return "", 0
 	}
 }
 
-// lastRollout returns when a Deployment was rolled out last, by whomever; the zero time where
-// it never was, or nothing tells.
+// lastRollout returns the time of a Deployment's last rollout, whoever started it. It returns
+// the zero time if there was no rollout or if its time is unknown.
 func lastRollout(d *appsv1.Deployment) time.Time {
-	// A time that is none is no rollout.
+	// An annotation with an invalid time counts as no rollout.
 	last, _ := time.Parse(time.RFC3339, d.Spec.Template.Annotations[AnnotationRestartedAt])
 	if d.Annotations[AnnotationRevision] == "1" {
-		return last // The first pods replaced none.
+		return last // The first revision has not replaced any pods.
 	}
 	for i := range d.Status.Conditions {
 		condition := &d.Status.Conditions[i]
@@ -70,31 +70,30 @@ func lastRollout(d *appsv1.Deployment) time.Time {
 	return last
 }
 
-// inProgress reports whether a Deployment is not, or is not known to be, what its spec says.
-func inProgress(d *appsv1.Deployment) bool {
-	wanted := ptr.Deref(d.Spec.Replicas, 1)
-	return d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != wanted ||
-		d.Status.Replicas != wanted || d.Status.AvailableReplicas != wanted
+// isInProgress reports whether a Deployment's status does not match its spec, or is outdated.
+func isInProgress(d *appsv1.Deployment) bool {
+	replicas := ptr.Deref(d.Spec.Replicas, 1)
+	return d.Status.ObservedGeneration < d.Generation || d.Status.UpdatedReplicas != replicas ||
+		d.Status.Replicas != replicas || d.Status.AvailableReplicas != replicas
 }
 
-// keepsServing reports whether some pod of a Deployment goes on running while the others are
-// replaced: not all may go before there are new ones.
-func keepsServing(d *appsv1.Deployment) bool {
+// keepsPodsRunning reports whether at least one pod of a Deployment runs at any time during a
+// rollout. It is false if the rollout can stop all old pods before a new pod is available.
+func keepsPodsRunning(d *appsv1.Deployment) bool {
 	if d.Spec.Strategy.Type == appsv1.RecreateDeploymentStrategyType {
 		return false
 	}
-	wanted := int(ptr.Deref(d.Spec.Replicas, 1))
-	// The API server's defaults are set on each Deployment that it has.
+	const roundUp, roundDown = true, false
+	replicas := int(ptr.Deref(d.Spec.Replicas, 1))
+	// In a cluster both fields are set because the API server sets their defaults.
 	rolling := ptr.Deref(d.Spec.Strategy.RollingUpdate, appsv1.RollingUpdateDeployment{})
-	surge, surgeErr := scaled(rolling.MaxSurge, wanted, true)
-	unavailable, err := scaled(rolling.MaxUnavailable, wanted, false)
+	byDefault := intstr.FromString("25%")
+	surge, surgeErr := intstr.GetScaledValueFromIntOrPercent(
+		intstr.ValueOrDefault(rolling.MaxSurge, byDefault), replicas, roundUp)
+	unavailable, unavailableErr := intstr.GetScaledValueFromIntOrPercent(
+		intstr.ValueOrDefault(rolling.MaxUnavailable, byDefault), replicas, roundDown)
 	if surge == 0 {
-		unavailable = max(unavailable, 1) // Or else the rollout could not begin.
+		unavailable = max(unavailable, 1) // Otherwise, the rollout could not start.
 	}
-	return surgeErr == nil && err == nil && unavailable < wanted
-}
-
-// scaled returns a number of pods that may be given in percent of those wanted.
-func scaled(pods *intstr.IntOrString, wanted int, roundUp bool) (int, error) {
-	return intstr.GetScaledValueFromIntOrPercent(intstr.ValueOrDefault(pods, intstr.FromString("25%")), wanted, roundUp)
+	return surgeErr == nil && unavailableErr == nil && unavailable < replicas
 }

@@ -10,179 +10,179 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// Template returns what those containers of a new pod get that have a target, in the order in
-// which a Deployment's template has them. A pod that LimitRanges let be created as the template
-// says can be created at these sizes too: what they allow a pod as a whole is shared by its
-// containers in proportion to their targets.
+// Template returns the sizes of those containers in a new pod that have a target, in the order
+// of the Deployment's template. If LimitRanges admit a pod with the template's own resources,
+// they also admit it with these sizes: if the sum of the sizes is outside what LimitRanges allow
+// a whole pod, all targets are scaled by the same factor.
 func Template(
 	spec *autoscalingv1beta1.VerticalScalerSpec, template *corev1.PodSpec, targets map[string]corev1.ResourceList, ranges []corev1.LimitRange,
 ) []autoscalingv1beta1.ContainerSizing {
-	t := newTemplate(template, ranges)
-	at := func(share float64) []autoscalingv1beta1.ContainerSizing {
+	sizesAt := func(factor float64) []autoscalingv1beta1.ContainerSizing {
 		var sizes []autoscalingv1beta1.ContainerSizing
 		for _, container := range containersOf(template) {
-			if target, isKnown := targets[container.Name]; isKnown {
-				sizes = append(sizes, Container(spec, container, shareOf(target, share), ranges))
+			if target, hasTarget := targets[container.Name]; hasTarget {
+				sizes = append(sizes, sizeContainer(spec, container, multiply(target, factor), ranges))
 			}
 		}
 		return sizes
 	}
-	sizes := at(1)
+	pod := newLimitedPod(template, ranges)
+	sizes := sizesAt(1)
 	for _, r := range sizedResources {
-		if t.admits(r, sizes) || !t.admits(r, nil) {
+		if pod.isAdmitted(r, sizes) || !pod.isAdmitted(r, nil) {
 			continue
 		}
-		take(sizes, r, at(t.share(r, at)))
-		if !t.admits(r, sizes) {
-			t.approach(r, sizes)
+		r.copySizes(sizes, sizesAt(pod.findFactor(r, sizesAt)))
+		if !pod.isAdmitted(r, sizes) {
+			pod.moveTowardsTemplate(r, sizes)
 		}
 	}
-	return nonEmpty(sizes)
+	return withoutEmpty(sizes)
 }
 
-// template is what LimitRanges look at: the containers of a new pod, with the defaults that
-// they add.
-type template struct {
-	corev1.PodSpec
+// limitedPod is a new pod of a Deployment in a namespace with LimitRanges.
+type limitedPod struct {
+	// spec has the template's containers with the LimitRanges' defaults.
+	spec   corev1.PodSpec
 	ranges []corev1.LimitRange
 }
 
-func newTemplate(spec *corev1.PodSpec, ranges []corev1.LimitRange) *template {
-	t := &template{ranges: ranges}
-	t.InitContainers, t.Containers = slices.Clone(spec.InitContainers), slices.Clone(spec.Containers)
-	for _, container := range containersOf(&t.PodSpec) {
+func newLimitedPod(template *corev1.PodSpec, ranges []corev1.LimitRange) *limitedPod {
+	p := &limitedPod{ranges: ranges}
+	p.spec.InitContainers, p.spec.Containers = slices.Clone(template.InitContainers), slices.Clone(template.Containers)
+	for _, container := range containersOf(&p.spec) {
 		container.Resources = withDefaults(container.Resources, ranges)
 	}
-	return t
+	return p
 }
 
-// container returns the one of a name, nil where there is none.
-func (t *template) container(name string) *corev1.Container {
-	return containerOf(&t.PodSpec, name)
+// container returns the container of the name, or nil.
+func (p *limitedPod) container(name string) *corev1.Container {
+	return containerOf(&p.spec, name)
 }
 
-// sized returns the template with sizes.
-func (t *template) sized(sizes []autoscalingv1beta1.ContainerSizing) *corev1.PodSpec {
-	spec := &corev1.PodSpec{InitContainers: slices.Clone(t.InitContainers), Containers: slices.Clone(t.Containers)}
+// withSizes returns the pod's spec with sizes.
+func (p *limitedPod) withSizes(sizes []autoscalingv1beta1.ContainerSizing) *corev1.PodSpec {
+	spec := &corev1.PodSpec{InitContainers: slices.Clone(p.spec.InitContainers), Containers: slices.Clone(p.spec.Containers)}
 	for _, container := range containersOf(spec) {
 		for i := range sizes {
 			if sizes[i].ContainerName == container.Name {
-				container.Resources = with(container.Resources, sizes[i])
+				container.Resources = withSize(container.Resources, sizes[i])
 			}
 		}
 	}
 	return spec
 }
 
-// admits reports whether a pod with sizes can be created, so far as a resource goes.
-func (t *template) admits(r sizedResource, sizes []autoscalingv1beta1.ContainerSizing) bool {
-	return len(t.ranges) == 0 || admits(t.ranges, t.sized(sizes), r)
+// isAdmitted reports whether the LimitRanges admit the pod with sizes. It checks one resource.
+func (p *limitedPod) isAdmitted(r sizedResource, sizes []autoscalingv1beta1.ContainerSizing) bool {
+	return len(p.ranges) == 0 || admits(p.ranges, p.withSizes(sizes), r)
 }
 
-// finest is how finely shares and ways are searched for.
-const finest = 1 << 20
+// searchSteps is the resolution of the binary searches for a factor and for a fraction.
+const searchSteps = 1 << 20
 
-// share returns the share of all targets, above or below 1, at which a pod as a whole has what
-// LimitRanges allow it of a resource, and is closest to its targets; 1 where there is none.
-func (t *template) share(r sizedResource, at func(float64) []autoscalingv1beta1.ContainerSizing) float64 {
-	allowed := r.allowedBy(itemsOf(t.ranges, corev1.LimitTypePod))
-	isTooLarge := func(share float64) bool {
-		whole := total(t.sized(at(share)))
-		return allowed.Max > 0 && max(r.of(whole.Requests), r.of(whole.Limits)) > allowed.Max
+// findFactor returns the factor for all targets that brings the whole pod between the min and
+// the max of the LimitRanges, as close to 1 as possible. sizesAt returns the sizes for a factor.
+// The result is 1 if the pod already fits or if no factor helps.
+func (p *limitedPod) findFactor(r sizedResource, sizesAt func(factor float64) []autoscalingv1beta1.ContainerSizing) float64 {
+	allowed := r.minMax(itemsOf(p.ranges, corev1.LimitTypePod))
+	isTooLarge := func(factor float64) bool {
+		pod := podResources(p.withSizes(sizesAt(factor)))
+		return allowed.Max > 0 && max(r.amountIn(pod.Requests), r.amountIn(pod.Limits)) > allowed.Max
 	}
-	isTooSmall := func(share float64) bool {
-		return r.of(total(t.sized(at(share))).Requests) < allowed.Min
+	isTooSmall := func(factor float64) bool {
+		return r.amountIn(podResources(p.withSizes(sizesAt(factor))).Requests) < allowed.Min
 	}
-	less := func(i int) float64 { return 1 - float64(i)/finest }
-	more := func(i int) float64 { return finest / float64(finest-i) }
-	found, share := 0, less
 	switch {
 	case isTooLarge(1):
-		found = sort.Search(finest, func(i int) bool { return !isTooLarge(less(i)) })
+		// From 1 down towards 0.
+		return firstThatFits(isTooLarge, func(step int) float64 { return 1 - float64(step)/searchSteps })
 	case isTooSmall(1):
-		share = more
-		found = sort.Search(finest, func(i int) bool { return !isTooSmall(more(i)) })
-	}
-	if found == finest {
+		// From 1 up to searchSteps.
+		return firstThatFits(isTooSmall, func(step int) float64 { return searchSteps / float64(searchSteps-step) })
+	default:
 		return 1
 	}
-	return share(found)
 }
 
-// approach moves the sizes of a resource back towards what the template says, just so far that
-// LimitRanges admit the pod. They admit what is between any two pods that they admit, so that
-// of the way from the template to the sizes they admit the first part.
-func (t *template) approach(r sizedResource, sizes []autoscalingv1beta1.ContainerSizing) {
-	between := func(way float64) []autoscalingv1beta1.ContainerSizing {
-		moved := copied(sizes)
+// firstThatFits returns the factor of the first step that is not rejected, or 1 if all are.
+func firstThatFits(isRejected func(factor float64) bool, factorAt func(step int) float64) float64 {
+	step := sort.Search(searchSteps, func(step int) bool { return !isRejected(factorAt(step)) })
+	if step == searchSteps {
+		return 1
+	}
+	return factorAt(step)
+}
+
+// moveTowardsTemplate changes the sizes of a resource towards the template's own resources,
+// just far enough that the LimitRanges admit the pod. If they admit two pods, they admit every
+// pod between the two. Therefore they admit the pod up to some fraction of the way from the
+// template to the sizes.
+func (p *limitedPod) moveTowardsTemplate(r sizedResource, sizes []autoscalingv1beta1.ContainerSizing) {
+	sizesAt := func(fraction float64) []autoscalingv1beta1.ContainerSizing {
+		moved := cloneSizes(sizes)
 		for i := range moved {
-			r.move(&moved[i], t.container(moved[i].ContainerName).Resources, way)
+			r.interpolate(&moved[i], p.container(moved[i].ContainerName).Resources, fraction)
 		}
 		return moved
 	}
-	way := sort.Search(finest, func(i int) bool { return !t.admits(r, between(float64(i+1)/finest)) })
-	take(sizes, r, between(float64(way)/finest))
+	steps := sort.Search(searchSteps, func(i int) bool { return !p.isAdmitted(r, sizesAt(float64(i+1)/searchSteps)) })
+	r.copySizes(sizes, sizesAt(float64(steps)/searchSteps))
 }
 
-// move makes a size one that is some way from what a container has to what the size was. At
-// the beginning of the way it is none.
-func (r sizedResource) move(size *autoscalingv1beta1.ContainerSizing, has corev1.ResourceRequirements, way float64) {
-	if way == 0 {
-		r.drop(size)
+// interpolate replaces the resource in a size with a value between the template's (fraction 0)
+// and the size's own (fraction 1). With fraction 0, the resource is removed from the size
+// because the container then gets the template's value.
+func (r sizedResource) interpolate(size *autoscalingv1beta1.ContainerSizing, template corev1.ResourceRequirements, fraction float64) {
+	if fraction == 0 {
+		r.removeFrom(size)
 	}
 	request, isSized := size.Requests[r.name]
 	if !isSized {
 		return
 	}
-	was := r.pairOf(has)
-	between := func(from, to int64) float64 { return float64(from) + float64(to-from)*way }
-	// Rounded so that the limit is no more of its request than it was at both ends of the way.
-	now := pair{request: int64(math.Ceil(between(was.request, r.amount(&request)))), limit: was.limit}
+	start := r.pairIn(template)
+	between := func(from, to int64) float64 { return float64(from) + float64(to-from)*fraction }
+	// Requests are rounded up and limits down. Otherwise, the ratio of the limit to the request
+	// could be greater than at both ends.
+	result := pair{request: int64(math.Ceil(between(start.request, r.amountOf(&request)))), limit: start.limit}
 	if limit, isSet := size.Limits[r.name]; isSet {
-		now.limit = int64(between(was.limit, r.amount(&limit)))
-		r.put(&size.Limits, now.limit)
+		result.limit = int64(between(start.limit, r.amountOf(&limit)))
+		r.set(&size.Limits, result.limit)
 	}
-	if now.limit > 0 {
-		now.request = min(now.request, now.limit)
+	if result.limit > 0 {
+		result.request = min(result.request, result.limit)
 	}
-	r.put(&size.Requests, now.request)
+	r.set(&size.Requests, result.request)
 }
 
-// drop takes the resource out of a size.
-func (r sizedResource) drop(size *autoscalingv1beta1.ContainerSizing) {
-	delete(size.Requests, r.name)
-	delete(size.Limits, r.name)
-}
-
-// take gives sizes what others of the same containers have of a resource.
-func take(sizes []autoscalingv1beta1.ContainerSizing, r sizedResource, from []autoscalingv1beta1.ContainerSizing) {
-	for i := range sizes {
-		r.drop(&sizes[i])
-		if request, isSet := from[i].Requests[r.name]; isSet {
-			r.put(&sizes[i].Requests, r.amount(&request))
-		}
-		if limit, isSet := from[i].Limits[r.name]; isSet {
-			r.put(&sizes[i].Limits, r.amount(&limit))
-		}
+// copySizes replaces the resource in each size with that of the same container in other sizes.
+// Both have the same containers in the same order.
+func (r sizedResource) copySizes(to, from []autoscalingv1beta1.ContainerSizing) {
+	for i := range to {
+		r.removeFrom(&to[i])
+		r.copyAmount(&to[i].Requests, from[i].Requests)
+		r.copyAmount(&to[i].Limits, from[i].Limits)
 	}
 }
 
-// shareOf returns a share of amounts.
-func shareOf(amounts corev1.ResourceList, share float64) corev1.ResourceList {
-	if share == 1 {
+// multiply returns amounts multiplied by a factor, each at most maxAmount.
+func multiply(amounts corev1.ResourceList, factor float64) corev1.ResourceList {
+	if factor == 1 {
 		return amounts
 	}
 	var list corev1.ResourceList
 	for _, r := range sizedResources {
 		if amount, isSet := amounts[r.name]; isSet {
-			r.put(&list, int64(min(float64(r.amount(&amount))*share, endless)))
+			r.set(&list, int64(min(float64(r.amountOf(&amount))*factor, maxAmount)))
 		}
 	}
 	return list
 }
 
-// nonEmpty returns those sizes that say anything.
-func nonEmpty(sizes []autoscalingv1beta1.ContainerSizing) []autoscalingv1beta1.ContainerSizing {
+// withoutEmpty removes the sizes that have no request.
+func withoutEmpty(sizes []autoscalingv1beta1.ContainerSizing) []autoscalingv1beta1.ContainerSizing {
 	sizes = slices.DeleteFunc(sizes, func(size autoscalingv1beta1.ContainerSizing) bool { return len(size.Requests) == 0 })
 	if len(sizes) == 0 {
 		return nil
@@ -190,15 +190,15 @@ func nonEmpty(sizes []autoscalingv1beta1.ContainerSizing) []autoscalingv1beta1.C
 	return sizes
 }
 
-func copied(sizes []autoscalingv1beta1.ContainerSizing) []autoscalingv1beta1.ContainerSizing {
-	all := make([]autoscalingv1beta1.ContainerSizing, len(sizes))
+func cloneSizes(sizes []autoscalingv1beta1.ContainerSizing) []autoscalingv1beta1.ContainerSizing {
+	cloned := make([]autoscalingv1beta1.ContainerSizing, len(sizes))
 	for i := range sizes {
-		sizes[i].DeepCopyInto(&all[i])
+		sizes[i].DeepCopyInto(&cloned[i])
 	}
-	return all
+	return cloned
 }
 
-// containersOf returns all containers of a pod, to be changed in place.
+// containersOf returns pointers to all containers of a pod, so that callers can change them.
 func containersOf(spec *corev1.PodSpec) []*corev1.Container {
 	var all []*corev1.Container
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
@@ -209,7 +209,7 @@ func containersOf(spec *corev1.PodSpec) []*corev1.Container {
 	return all
 }
 
-// containerOf returns the container of a name, to be changed in place, nil where there is none.
+// containerOf returns a pointer to the container of the name, or nil.
 func containerOf(spec *corev1.PodSpec, name string) *corev1.Container {
 	for _, container := range containersOf(spec) {
 		if container.Name == name {

@@ -14,13 +14,13 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// podItem returns what a LimitRange says of pods.
-func podItem(item corev1.LimitRangeItem) []corev1.LimitRange {
+// podLimitRange returns a LimitRange for whole pods.
+func podLimitRange(item corev1.LimitRangeItem) []corev1.LimitRange {
 	item.Type = corev1.LimitTypePod
 	return limitRanges(item)
 }
 
-// templateTest has a template whose containers have targets by name, and what each gets.
+// templateTest has a template, its containers' targets by name, and the expected sizes.
 type templateTest struct {
 	containers, initContainers []corev1.Container
 	targets                    map[string]corev1.ResourceList
@@ -37,7 +37,7 @@ func checkTemplates(t *testing.T, tests map[string]templateTest) {
 			spec := &corev1.PodSpec{InitContainers: test.initContainers, Containers: test.containers}
 			before := spec.DeepCopy()
 			got := Template(&autoscalingv1beta1.VerticalScalerSpec{}, spec, test.targets, test.ranges)
-			assert.Equal(t, before, spec, "the template stays as it is")
+			assert.Equal(t, before, spec, "the template must not change")
 			require.Len(t, got, len(test.want))
 			for i, want := range test.want {
 				assert.Equal(t, want.Name, got[i].ContainerName)
@@ -48,66 +48,67 @@ func checkTemplates(t *testing.T, tests map[string]templateTest) {
 	}
 }
 
-func TestContainersShareWhatLimitRangesAllowThePodInProportionToTheirTargets(t *testing.T) {
+func TestTemplateScalesAllTargetsToFitLimitRangesForPods(t *testing.T) {
 	t.Parallel()
 	two := []corev1.Container{container("a", list("100m", ""), list("200m", "")), container("b", list("100m", ""), list("200m", ""))}
 	targets := map[string]corev1.ResourceList{"a": list("300m", ""), "b": list("100m", "")}
 	sidecar := container("sidecar", list("100m", ""), list("200m", ""))
 	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 	checkTemplates(t, map[string]templateTest{
-		"all of it where it is enough": {
-			containers: two, targets: targets, ranges: podItem(corev1.LimitRangeItem{Min: list("400m", ""), Max: list("800m", "")}),
+		"within the LimitRange": {
+			containers: two, targets: targets, ranges: podLimitRange(corev1.LimitRangeItem{Min: list("400m", ""), Max: list("800m", "")}),
 			want: []corev1.Container{container("a", list("300m", ""), list("600m", "")), container("b", list("100m", ""), list("200m", ""))}},
-		"less where the sum of the limits is above the max": {
-			containers: two, targets: targets, ranges: podItem(corev1.LimitRangeItem{Max: list("400m", "")}),
+		"sum of the limits above the max": {
+			containers: two, targets: targets, ranges: podLimitRange(corev1.LimitRangeItem{Max: list("400m", "")}),
 			want: []corev1.Container{container("a", list("150m", ""), list("300m", "")), container("b", list("50m", ""), list("100m", ""))}},
-		"more where the sum of the requests is below the min": {
+		"sum of the requests below the min": {
 			containers: two, targets: map[string]corev1.ResourceList{"a": list("30m", ""), "b": list("10m", "")},
-			ranges: podItem(corev1.LimitRangeItem{Min: list("80m", "")}),
+			ranges: podLimitRange(corev1.LimitRangeItem{Min: list("80m", "")}),
 			want:   []corev1.Container{container("a", list("60m", ""), list("120m", "")), container("b", list("20m", ""), list("40m", ""))}},
-		"what is left by those without a target": {
+		"container without a target keeps its resources": {
 			containers: two, targets: map[string]corev1.ResourceList{"b": list("300m", "")},
-			ranges: podItem(corev1.LimitRangeItem{Max: list("500m", "")}),
+			ranges: podLimitRange(corev1.LimitRangeItem{Max: list("500m", "")}),
 			want:   []corev1.Container{container("b", list("150m", ""), list("300m", ""))}},
-		"sidecars with the others": {
+		"sidecar": {
 			initContainers: []corev1.Container{sidecar}, containers: two[:1],
 			targets: map[string]corev1.ResourceList{"a": list("300m", ""), "sidecar": list("100m", "")},
-			ranges:  podItem(corev1.LimitRangeItem{Max: list("400m", "")}),
+			ranges:  podLimitRange(corev1.LimitRangeItem{Max: list("400m", "")}),
 			want:    []corev1.Container{container("sidecar", list("50m", ""), list("100m", "")), container("a", list("150m", ""), list("300m", ""))}},
-		"each resource by itself": {
+		"resources are scaled independently": {
 			containers: []corev1.Container{container("a", list("100m", "128Mi"), list("100m", "128Mi"))},
 			targets:    map[string]corev1.ResourceList{"a": list("300m", "1Gi")},
-			ranges:     podItem(corev1.LimitRangeItem{Max: list("1", "512Mi")}),
+			ranges:     podLimitRange(corev1.LimitRangeItem{Max: list("1", "512Mi")}),
 			want:       []corev1.Container{container("a", list("300m", "512Mi"), list("300m", "512Mi"))}},
-		"the ratio of the sums is kept by staying nearer to the template": {
+		"maximum ratio of the sums": {
 			containers: []corev1.Container{container("a", list("100m", ""), list("400m", "")), container("b", list("300m", ""), list("300m", ""))},
 			targets:    map[string]corev1.ResourceList{"a": list("300m", ""), "b": list("300m", "")},
-			// 700m to 400m, and at the target 1500m to 600m: in between 902m to 451m.
-			ranges: podItem(corev1.LimitRangeItem{MaxLimitRequestRatio: list("2", "")}),
+			// Limits and requests are 700m and 400m in the template, 1500m and 600m at the targets, and
+			// 902m and 451m between the two.
+			ranges: podLimitRange(corev1.LimitRangeItem{MaxLimitRequestRatio: list("2", "")}),
 			want:   []corev1.Container{container("a", list("151m", ""), list("602m", "")), container("b", list("300m", ""), list("300m", ""))}},
-		"all that the ratio of the sums leaves of the max": {
+		"max and maximum ratio of the sums": {
 			containers: two, targets: map[string]corev1.ResourceList{"a": list("250m", ""), "b": list("250m", "")},
 			ranges: slices.Concat(limitRanges(corev1.LimitRangeItem{Max: list("250m", "")}),
-				podItem(corev1.LimitRangeItem{Max: list("480m", ""), MaxLimitRequestRatio: list("2", "")})),
+				podLimitRange(corev1.LimitRangeItem{Max: list("480m", ""), MaxLimitRequestRatio: list("2", "")})),
 			want: []corev1.Container{container("a", list("120m", ""), list("240m", "")), container("b", list("120m", ""), list("240m", ""))}},
-		"as ever where the pod could not be created anyway": {
-			containers: two, targets: targets, ranges: podItem(corev1.LimitRangeItem{Max: list("100m", "")}),
+		"template that is rejected without sizes": {
+			containers: two, targets: targets, ranges: podLimitRange(corev1.LimitRangeItem{Max: list("100m", "")}),
 			want: []corev1.Container{container("a", list("300m", ""), list("600m", "")), container("b", list("100m", ""), list("200m", ""))}},
 	})
 }
 
-// newPodWithin returns the spec of a pod, and LimitRanges that admit it.
-func newPodWithin(r *rand.Rand) (*corev1.PodSpec, []corev1.LimitRange) {
+// randomAdmittedPod returns the spec of a pod and LimitRanges that admit it.
+func randomAdmittedPod(r *rand.Rand) (*corev1.PodSpec, []corev1.LimitRange) {
 	bytes := func(amount int64) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(amount, resource.BinarySI)}
 	}
 	spec := &corev1.PodSpec{}
 	for i := range 1 + r.Intn(4) {
 		c := container(string(rune('a'+i)), nil, nil)
-		if request := somewhere(r); r.Intn(8) > 0 {
+		if request := randomAmount(r); r.Intn(8) > 0 {
 			c.Resources.Requests = bytes(request)
 			if r.Intn(4) > 0 {
-				c.Resources.Limits = bytes(max(1, request+somewhere(r)*int64(r.Intn(2))))
+				c.Resources.Limits = bytes(max(1, request+randomAmount(r)*int64(r.Intn(2))))
 			}
 		}
 		switch r.Intn(4) {
@@ -123,20 +124,20 @@ func newPodWithin(r *rand.Rand) (*corev1.PodSpec, []corev1.LimitRange) {
 	var ranges []corev1.LimitRange
 	for len(ranges) < 3 {
 		item := corev1.LimitRangeItem{}
-		for _, f := range []func(){
+		for _, setField := range []func(){
 			func() { item.Type = []corev1.LimitType{corev1.LimitTypePod, corev1.LimitTypeContainer}[r.Intn(2)] },
-			func() { item.Min = bytes(somewhere(r)) },
-			func() { item.Max = bytes(max(1, somewhere(r))) },
+			func() { item.Min = bytes(randomAmount(r)) },
+			func() { item.Max = bytes(max(1, randomAmount(r))) },
 			func() {
 				item.MaxLimitRequestRatio = corev1.ResourceList{
 					corev1.ResourceMemory: *resource.NewMilliQuantity(1000+r.Int63n(3000), resource.DecimalSI)}
 			},
 		} {
 			if item.Type == "" || r.Intn(2) > 0 {
-				f()
+				setField()
 			}
 		}
-		if added := slices.Concat(ranges, limitRanges(item)); admits(added, spec, sizedResources[1]) {
+		if added := slices.Concat(ranges, limitRanges(item)); admits(added, spec, memory) {
 			ranges = added
 		} else if r.Intn(20) == 0 {
 			break
@@ -145,16 +146,16 @@ func newPodWithin(r *rand.Rand) (*corev1.PodSpec, []corev1.LimitRange) {
 	return spec, ranges
 }
 
-func TestPropertyAPodThatLimitRangesAdmitIsAdmittedAtItsSize(t *testing.T) {
+func TestPropertyAdmittedPodIsAdmittedWithItsSizes(t *testing.T) {
 	t.Parallel()
-	near, far := 0, 0
+	sized, notSized := 0, 0
 	property := func(seed int64) bool {
 		r := rand.New(rand.NewSource(seed))
-		spec, ranges := newPodWithin(r)
+		spec, ranges := randomAdmittedPod(r)
 		targets := map[string]corev1.ResourceList{}
 		for _, c := range containersOf(spec) {
 			if (c.RestartPolicy != nil || r.Intn(3) > 0) && r.Intn(5) > 0 {
-				targets[c.Name] = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(somewhere(r), resource.BinarySI)}
+				targets[c.Name] = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(randomAmount(r), resource.BinarySI)}
 			}
 		}
 		scaler := &autoscalingv1beta1.VerticalScalerSpec{}
@@ -165,32 +166,32 @@ func TestPropertyAPodThatLimitRangesAdmitIsAdmittedAtItsSize(t *testing.T) {
 		sizes := Template(scaler, spec, targets, ranges)
 		fallback := NoMoreThanTemplate(spec, sizes, ranges)
 		if len(targets) > 0 && len(sizes) == 0 {
-			far++
+			notSized++
 		} else {
-			near++
+			sized++
 		}
-		pod := newTemplate(spec, ranges)
-		return assert.True(t, pod.admits(sizedResources[1], sizes), "%v of %v in %v", sizes, spec, ranges) &&
-			assert.True(t, pod.admits(sizedResources[1], fallback), "%v of %v in %v", fallback, spec, ranges) &&
-			assert.False(t, exceed(pod, fallback), "%v of %v in %v", fallback, spec, ranges) &&
-			assert.True(t, fitting(pod.sized(sizes)) && fitting(pod.sized(fallback)))
+		pod := newLimitedPod(spec, ranges)
+		return assert.True(t, pod.isAdmitted(memory, sizes), "sizes %v, pod %v, LimitRanges %v", sizes, spec, ranges) &&
+			assert.True(t, pod.isAdmitted(memory, fallback), "sizes %v, pod %v, LimitRanges %v", fallback, spec, ranges) &&
+			assert.False(t, exceedsTemplate(pod, fallback), "sizes %v, pod %v, LimitRanges %v", fallback, spec, ranges) &&
+			assert.True(t, isPodValid(pod.withSizes(sizes)) && isPodValid(pod.withSizes(fallback)))
 	}
 	require.NoError(t, quick.Check(property, &quick.Config{MaxCount: 5000, Rand: rand.New(rand.NewSource(1))}))
-	assert.Less(t, far, near/10, "pods of which nothing is sized")
+	assert.Less(t, notSized, sized/10, "pods without any size")
 }
 
-func exceed(pod *template, sizes []autoscalingv1beta1.ContainerSizing) bool {
+func exceedsTemplate(pod *limitedPod, sizes []autoscalingv1beta1.ContainerSizing) bool {
 	for i := range sizes {
-		if sizedResources[1].above(pod.container(sizes[i].ContainerName).Resources, sizes[i]) {
+		if memory.exceeds(sizes[i], pod.container(sizes[i].ContainerName).Resources) {
 			return true
 		}
 	}
 	return false
 }
 
-func fitting(spec *corev1.PodSpec) bool {
+func isPodValid(spec *corev1.PodSpec) bool {
 	for _, c := range containersOf(spec) {
-		if !fits(c.Resources) {
+		if !isValid(c.Resources) {
 			return false
 		}
 	}

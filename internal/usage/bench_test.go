@@ -15,18 +15,18 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// BenchmarkMetricsAPIRead reads over HTTP, the server's part included, which only writes.
+// BenchmarkMetricsAPIRead reads over HTTP. It includes the server, which only writes the response.
 func BenchmarkMetricsAPIRead(b *testing.B) {
 	for _, pods := range []int{2_000, 20_000} {
 		list := podMetrics(pods)
-		asText, err := json.Marshal(list)
+		listJSON, err := json.Marshal(list)
 		require.NoError(b, err)
 		for contentType, body := range map[string]string{
-			runtime.ContentTypeProtobuf: inProtobuf(b, list),
-			runtime.ContentTypeJSON:     string(asText),
+			runtime.ContentTypeProtobuf: encodeProtobuf(b, list),
+			runtime.ContentTypeJSON:     string(listJSON),
 		} {
 			b.Run(fmt.Sprintf("pods=%d/%s", pods, strings.TrimPrefix(contentType, "application/")), func(b *testing.B) {
-				source := metricsAPI(b, map[string]http.HandlerFunc{everywhere: always(http.StatusOK, contentType, body)})
+				source := newMetricsAPI(b, map[string]http.HandlerFunc{podMetricsPath: always(http.StatusOK, contentType, body)})
 				b.ReportAllocs()
 				for b.Loop() {
 					samples, err := source.Read(b.Context())
@@ -39,10 +39,10 @@ func BenchmarkMetricsAPIRead(b *testing.B) {
 	}
 }
 
-// BenchmarkDecode20000Pods compares decoding pod by pod with decoding the list as a whole.
+// BenchmarkDecode20000Pods compares decoding pod by pod with decoding the whole list at once.
 func BenchmarkDecode20000Pods(b *testing.B) {
 	const pods = 20_000
-	body := []byte(inProtobuf(b, podMetrics(pods)))
+	body := []byte(encodeProtobuf(b, podMetrics(pods)))
 	b.Run("pod by pod", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -69,10 +69,10 @@ func BenchmarkDecode20000Pods(b *testing.B) {
 	})
 }
 
-// BenchmarkFilter20000Pods filters the samples of one read, all fresh, then all seen.
+// BenchmarkFilter20000Pods filters the samples of one read twice: all are fresh, then all are seen.
 func BenchmarkFilter20000Pods(b *testing.B) {
 	const pods = 20_000
-	samples, err := appendProtobuf(nil, []byte(inProtobuf(b, podMetrics(pods))))
+	samples, err := appendProtobuf(nil, []byte(encodeProtobuf(b, podMetrics(pods))))
 	require.NoError(b, err)
 	now := noon()
 	filter := NewFilter(maxAge)
@@ -92,16 +92,17 @@ func BenchmarkFilter20000Pods(b *testing.B) {
 	}
 }
 
-// BenchmarkPrometheusRead20000Pods reads over HTTP, the server's part included, which only writes.
+// BenchmarkPrometheusRead20000Pods reads over HTTP. It includes the server, which only writes the
+// response.
 func BenchmarkPrometheusRead20000Pods(b *testing.B) {
 	const pods = 20_000
 	elements := make([]string, pods)
 	for i := range elements {
 		labels := fmt.Sprintf(`{"namespace":"team-%d","pod":"web-%d-6d4cf56db6-x%04d","container":"web"}`, i%50, i/2, i)
-		elements[i] = value(labels, "1772366400")
+		elements[i] = vectorElement(labels, "1772366400")
 	}
-	answer := always(http.StatusOK, asJSON, `{"status":"success","data":{"resultType":"vector","result":[`+strings.Join(elements, ",")+`]}}`)
-	prometheus := prometheusAt(b, map[string]http.HandlerFunc{instantPath: answer}, PrometheusConfig{})
+	handler := always(http.StatusOK, contentJSON, `{"status":"success","data":{"resultType":"vector","result":[`+strings.Join(elements, ",")+`]}}`)
+	prometheus := newPrometheus(b, map[string]http.HandlerFunc{instantPath: handler}, PrometheusConfig{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if samples, err := prometheus.Read(b.Context()); err != nil || len(samples) != pods {

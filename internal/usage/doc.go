@@ -1,12 +1,13 @@
-// Package usage reads how much CPU and memory containers use. A [Source] gives the newest
-// sample of every container, a [Historian] those of the past:
+// Package usage reads the CPU and memory usage of containers. A [Source] returns the newest sample
+// of every container. A [HistoryProvider] returns past samples:
 //
-//   - [MetricsAPI], the Kubernetes metrics API (metrics.k8s.io), which metrics-server serves:
-//     a Source.
-//   - [Prometheus], which scrapes the kubelets' cAdvisor metrics: a Source and a Historian.
+//   - [MetricsAPI] reads the Kubernetes metrics API (metrics.k8s.io), which metrics-server serves.
+//     It is a Source.
+//   - [Prometheus] reads what a Prometheus server has scraped from the cAdvisor endpoints of the
+//     kubelets. It is a Source and a HistoryProvider.
 //
-// A source that is asked more often than its usage is measured gives the same samples again;
-// a [Filter] passes each of them once, and none that cannot be right.
+// If a source is read more often than it measures usage, it returns the same samples again. A
+// [Filter] passes each sample once, and drops invalid samples.
 //
-// Nothing here has a goroutine or a lock, but sources may be used from several goroutines.
+// Nothing here has a goroutine or a lock, but sources are safe for concurrent use.
 package usage

@@ -8,43 +8,43 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// maxClockSkew is how far a sample's time may be ahead of the reader's clock.
+// maxClockSkew limits how far the time of a sample may be ahead of the local clock.
 const maxClockSkew = time.Minute
 
-// Filter passes each sample once. It remembers the time of the newest sample of each container
-// for as long as a sample of that time would not be too old, so that neither an answer in which
-// a container is missing nor one that comes from another replica of the source makes a sample
-// count twice. It takes about 200 bytes for a container. Not for use by several goroutines.
+// Filter passes each sample once. It keeps the time of each container's newest sample until a
+// sample of that time is stale. Therefore a sample does not count twice if a container is missing
+// from one response, or if a response comes from another replica of the source. A Filter takes
+// about 200 bytes per container. It is not safe for concurrent use.
 type Filter struct {
 	maxAge time.Duration
 	newest map[container]int64 // nanoseconds since 1970
 }
 
-// container names a container of a pod.
+// container identifies a container of a pod.
 type container struct {
 	pod  types.NamespacedName
 	name string
 }
 
-// Dropped is how many samples a Filter did not pass, by why.
+// Dropped has the number of samples that a Filter dropped, by reason.
 type Dropped struct {
-	// Seen were passed before, or are older than one that was.
+	// Seen samples were passed before, or are older than a sample that was passed.
 	Seen int
-	// Stale are older than the greatest age, or have no time.
+	// Stale samples are older than the maximum age, or have no time.
 	Stale int
-	// Unusable are not Usable, or measured more than a minute in the future.
+	// Unusable samples are not Usable, or their time is more than a minute in the future.
 	Unusable int
 }
 
-// NewFilter returns a Filter that drops samples older than maxAge, which should be several
-// times as long as the source takes to measure anew.
+// NewFilter returns a Filter that drops samples older than maxAge. Set maxAge to several times the
+// interval between two measurements of the source.
 func NewFilter(maxAge time.Duration) *Filter {
 	return &Filter{maxAge: maxAge, newest: map[container]int64{}}
 }
 
-// Fresh returns the samples that are usable, recent and not seen before, and counts the others.
-// It changes the slice that it is given, and allocates nothing for a container that it knows.
-// The time now should never go back.
+// Fresh returns the samples that are usable, recent, and new, and counts the others. It modifies the
+// given slice, and allocates nothing for containers with a previous sample. The time now should
+// never go back.
 func (f *Filter) Fresh(samples []Sample, now time.Time) ([]Sample, Dropped) {
 	var dropped Dropped
 	oldest, latest := now.Add(-f.maxAge), now.Add(maxClockSkew)
@@ -65,15 +65,12 @@ func (f *Filter) Fresh(samples []Sample, now time.Time) ([]Sample, Dropped) {
 	return fresh, dropped
 }
 
-// Containers returns how many containers are remembered.
-func (f *Filter) Containers() int { return len(f.newest) }
-
-// advance reports whether the time is newer than any before it of the container, and if so
-// remembers it.
-func (f *Filter) advance(of container, nanos int64) bool {
-	if newest, known := f.newest[of]; known && nanos <= newest {
+// advance reports whether the time is newer than all previous times of the container. If so, it
+// stores the time.
+func (f *Filter) advance(c container, nanos int64) bool {
+	if newest, found := f.newest[c]; found && nanos <= newest {
 		return false
 	}
-	f.newest[of] = nanos
+	f.newest[c] = nanos
 	return true
 }

@@ -16,9 +16,9 @@ const maxAge = 10 * time.Minute
 
 func noon() time.Time { return time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC) }
 
-// sampleOf returns a usable sample of a container, in a pod of the same name.
+// sampleOf returns a usable sample of a container in a pod with the same name.
 func sampleOf(name string, at time.Time) Sample {
-	return Sample{Pod: types.NamespacedName{Namespace: "n", Name: name}, Container: name, Time: at, CPU: 1, Memory: 1, Window: time.Minute}
+	return Sample{Pod: types.NamespacedName{Namespace: "n", Name: name}, Container: name, Time: at, CPU: 1, Memory: 1}
 }
 
 func TestFilterPassesEachSampleOnce(t *testing.T) {
@@ -39,7 +39,7 @@ func TestFilterPassesEachSampleOnce(t *testing.T) {
 	assert.Equal(t, Dropped{Seen: 1}, dropped)
 }
 
-func TestFilterDropsSamplesOlderThanOneOfAnotherReplica(t *testing.T) {
+func TestFilterDropsOlderSampleOfAnotherReplica(t *testing.T) {
 	filter := NewFilter(maxAge)
 	filter.Fresh([]Sample{sampleOf("a", noon())}, noon())
 	fresh, dropped := filter.Fresh([]Sample{sampleOf("a", noon().Add(-time.Second))}, noon())
@@ -47,7 +47,7 @@ func TestFilterDropsSamplesOlderThanOneOfAnotherReplica(t *testing.T) {
 	assert.Equal(t, Dropped{Seen: 1}, dropped)
 }
 
-func TestFilterTellsContainersApartByNamespacePodAndName(t *testing.T) {
+func TestFilterDistinguishesNamespacePodAndContainer(t *testing.T) {
 	samples := make([]Sample, 0, 8)
 	for i := range 8 {
 		samples = append(samples, Sample{
@@ -59,7 +59,7 @@ func TestFilterTellsContainersApartByNamespacePodAndName(t *testing.T) {
 	assert.Len(t, fresh, 8)
 }
 
-func TestFilterDropsAndCountsWhatCannotBeRight(t *testing.T) {
+func TestFilterDropsAndCountsInvalidSamples(t *testing.T) {
 	changed := func(change func(*Sample)) Sample {
 		sample := sampleOf("a", noon())
 		change(&sample)
@@ -77,26 +77,26 @@ func TestFilterDropsAndCountsWhatCannotBeRight(t *testing.T) {
 	}, noon())
 	assert.Empty(t, fresh)
 	assert.Equal(t, Dropped{Unusable: 5, Stale: 2}, dropped)
-	assert.Zero(t, filter.Containers(), "a sample that is dropped must not keep later ones out")
+	assert.Empty(t, filter.newest, "a dropped sample must not block later samples")
 }
 
-func TestFilterPassesASampleOfAClockThatIsSlightlyAhead(t *testing.T) {
+func TestFilterAcceptsSlightClockSkew(t *testing.T) {
 	fresh, _ := NewFilter(maxAge).Fresh([]Sample{sampleOf("a", noon().Add(maxClockSkew))}, noon())
 	assert.Len(t, fresh, 1)
 }
 
-func TestFilterForgetsAContainerOnlyWhenItsLastSampleWouldBeStale(t *testing.T) {
+func TestFilterKeepsContainerUntilItsLastSampleIsStale(t *testing.T) {
 	filter := NewFilter(maxAge)
 	sample := sampleOf("a", noon())
 	filter.Fresh([]Sample{sample}, noon())
 
 	filter.Fresh(nil, noon().Add(maxAge))
-	assert.Equal(t, 1, filter.Containers())
+	assert.Len(t, filter.newest, 1)
 	_, dropped := filter.Fresh([]Sample{sample}, noon().Add(maxAge))
-	assert.Equal(t, Dropped{Seen: 1}, dropped, "missing from an answer in between")
+	assert.Equal(t, Dropped{Seen: 1}, dropped, "the container was missing from one response")
 
 	filter.Fresh(nil, noon().Add(maxAge+1))
-	assert.Zero(t, filter.Containers())
+	assert.Empty(t, filter.newest)
 	_, dropped = filter.Fresh([]Sample{sample}, noon().Add(maxAge+1))
 	assert.Equal(t, Dropped{Stale: 1}, dropped)
 }
@@ -118,5 +118,5 @@ func TestFilterAllocatesNothingForKnownContainers(t *testing.T) {
 		filter.Fresh(samples, now)
 	}
 	assert.Zero(t, testing.AllocsPerRun(20, read))
-	assert.Equal(t, containers, filter.Containers())
+	assert.Len(t, filter.newest, containers)
 }

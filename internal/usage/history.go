@@ -12,15 +12,14 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// pointsPerQuery is how many times a range query covers: a day at a step of a minute. Prometheus
-// refuses more than 11,000 (web/api/v1/api.go, queryRange), and an answer is held in memory,
-// where a point takes about 16 bytes, and 30 more while it is decoded.
+// pointsPerQuery is the number of points of a range query: one day with a step of one minute.
+// Prometheus rejects more than 11,000 (web/api/v1/api.go, queryRange). The response is kept in
+// memory, where a point takes about 16 bytes, and 30 more while it is decoded.
 const pointsPerQuery = 1440
 
-// History yields the samples that Read would have returned at each time of the range, except
-// that their time is that time, to the millisecond, and that Memory is the highest of the whole
-// step if that is longer than the window. Unusable samples are not left out. The error is an
-// ErrUnavailable unless Prometheus refuses the query.
+// History yields the samples that Read would have returned at each time of the range, with two
+// differences. Their time is the time in the range, to the millisecond. If the step is longer than
+// the window, Memory is the highest value in the whole step. Unusable samples are included.
 func (p *Prometheus) History(ctx context.Context, namespace, pods string, span Range) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		for chunk, err := range chunks(span) {
@@ -32,18 +31,19 @@ func (p *Prometheus) History(ctx context.Context, namespace, pods string, span R
 				yield(Sample{}, err)
 				return
 			}
-			if !p.yieldAll(cpu, memory, yield) {
+			if !yieldAll(cpu, memory, yield) {
 				return
 			}
 		}
 	}
 }
 
-// chunks yields the parts of the range that one query each may cover, or an error if it is none.
+// chunks splits the range into parts of at most pointsPerQuery points. It yields an error if the
+// step is invalid.
 func chunks(span Range) iter.Seq2[promv1.Range, error] {
 	return func(yield func(promv1.Range, error) bool) {
 		if span.Step < time.Millisecond {
-			yield(promv1.Range{}, &Error{Advice: "history needs a step of a millisecond or more", Cause: errors.New(span.Step.String())})
+			yield(promv1.Range{}, &Error{Advice: "reading history needs a step of at least one millisecond", Cause: errors.New(span.Step.String())})
 			return
 		}
 		for from := span.From; !from.After(span.To); from = from.Add(pointsPerQuery * span.Step) {
@@ -68,7 +68,7 @@ func (p *Prometheus) queryChunk(ctx context.Context, namespace, pods string, chu
 	return cpu, memory, err
 }
 
-// queryRange evaluates the query at each time of the range.
+// queryRange evaluates the query at each time of the chunk.
 func (p *Prometheus) queryRange(ctx context.Context, query string, chunk promv1.Range) (model.Matrix, error) {
 	value, _, err := p.api.QueryRange(ctx, query, chunk)
 	if err != nil {
@@ -76,21 +76,21 @@ func (p *Prometheus) queryRange(ctx context.Context, query string, chunk promv1.
 	}
 	matrix, ok := value.(model.Matrix)
 	if !ok {
-		return nil, p.explain(fmt.Errorf("the answer is a %s, not a matrix", value.Type()))
+		return nil, p.explain(fmt.Errorf("the result is a %s, not a matrix", value.Type()))
 	}
 	return matrix, nil
 }
 
-// yieldAll yields a sample wherever a container has both CPU and memory usage, and reports
-// whether more is wanted.
-func (p *Prometheus) yieldAll(cpu, memory model.Matrix, yield func(Sample, error) bool) bool {
+// yieldAll yields a sample for each time at which a container has both CPU and memory usage. It
+// returns false if yield does.
+func yieldAll(cpu, memory model.Matrix, yield func(Sample, error) bool) bool {
 	memoryOf := make(map[container][]model.SamplePair, len(memory))
 	for _, series := range memory {
 		memoryOf[containerOf(series.Metric)] = series.Values
 	}
 	for _, series := range cpu {
-		of := containerOf(series.Metric)
-		bytes := memoryOf[of]
+		c := containerOf(series.Metric)
+		bytes := memoryOf[c]
 		for _, cores := range series.Values {
 			for len(bytes) > 0 && bytes[0].Timestamp < cores.Timestamp {
 				bytes = bytes[1:]
@@ -99,7 +99,7 @@ func (p *Prometheus) yieldAll(cpu, memory model.Matrix, yield func(Sample, error
 				break
 			}
 			if bytes[0].Timestamp == cores.Timestamp &&
-				!yield(newSample(of, cores.Timestamp, float64(cores.Value), float64(bytes[0].Value), p.window), nil) {
+				!yield(newSample(c, cores.Timestamp, float64(cores.Value), float64(bytes[0].Value)), nil) {
 				return false
 			}
 		}

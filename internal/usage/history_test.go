@@ -14,15 +14,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// eachStep returns a series that has at each step of the form's range the value of the index
-// that the step has since noon.
-func eachStep(t *testing.T, labels string, value func(step int) string) func(form map[string]string) string {
+// eachStep returns a function that returns a series for the range in a form. valueAt gets the number
+// of steps since noon. A step has no point if its value is empty.
+func eachStep(t *testing.T, labels string, valueAt func(step int) string) func(form map[string]string) string {
 	t.Helper()
 	return func(form map[string]string) string {
 		start, step := seconds(t, form["start"]), seconds(t, form["step"])
 		var points []string
 		for at := start; at <= seconds(t, form["end"]); at += step {
-			if v := value(int((at - float64(noon().Unix())) / step)); v != "" {
+			if v := valueAt(int((at - float64(noon().Unix())) / step)); v != "" {
 				points = append(points, fmt.Sprintf("[%.3f,%q]", at, v))
 			}
 		}
@@ -39,14 +39,14 @@ func seconds(t *testing.T, text string) float64 {
 
 func constant(text string) func(int) string { return func(int) string { return text } }
 
-func TestHistoryYieldsEachTimeOfALongRangeOnceAndInOrder(t *testing.T) {
-	const steps = 11_520 // 8 days by the minute: more than Prometheus gives at once
+func TestHistoryYieldsEachTimeOfLongRangeOnceInOrder(t *testing.T) {
+	const steps = 11_520 // 8 days with a step of one minute: more than one query may return
 	fake := &fakePrometheus{cpu: eachStep(t, webLabels, strconv.Itoa), memory: eachStep(t, webLabels, constant("1024"))}
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
 
 	next := 0
 	span := Range{From: noon(), To: noon().Add(steps * time.Minute), Step: time.Minute}
-	for sample, err := range prometheus.History(t.Context(), "shop", "web-.*", span) {
+	for sample, err := range prometheus.History(t.Context(), "team-a", "web-.*", span) {
 		require.NoError(t, err)
 		require.True(t, noon().Add(time.Duration(next)*time.Minute).Equal(sample.Time), sample.Time)
 		require.InDelta(t, next, sample.CPU, 0)
@@ -60,14 +60,14 @@ func TestHistoryYieldsEachTimeOfALongRangeOnceAndInOrder(t *testing.T) {
 	}
 }
 
-func TestHistoryAsksForTheNamedPodsAndForTheHighestMemoryOfEachStep(t *testing.T) {
-	fake := &fakePrometheus{cpu: saying(), memory: saying()}
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{Namespaces: []string{"other"}})
+func TestHistoryQueriesGivenPodsAndHighestMemoryOfEachStep(t *testing.T) {
+	fake := &fakePrometheus{cpu: constantResult(), memory: constantResult()}
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{Namespaces: []string{"other"}})
 	span := Range{From: noon(), To: noon().Add(90 * time.Minute), Step: time.Hour}
-	for _, err := range prometheus.History(t.Context(), "shop", `web-[a-z0-9]+\.x"`, span) {
-		assert.Fail(t, "there is nothing", "%v", err)
+	for _, err := range prometheus.History(t.Context(), "team-a", `web-[a-z0-9]+\.x"`, span) {
+		assert.Fail(t, "unexpected sample", "%v", err)
 	}
-	const matchers = `{container!="",container!="POD",namespace="shop",pod=~"web-[a-z0-9]+\\.x\""}`
+	const matchers = `{container!="",container!="POD",namespace="team-a",pod=~"web-[a-z0-9]+\\.x\""}`
 	times := map[string]string{"start": "1772366400", "end": "1772371800", "step": "3600"}
 	const seconds = "container_cpu_usage_seconds_total" + matchers
 	cpu := map[string]string{"query": "max by (namespace, pod, container) (rate(" + seconds + "[5m]) and " + seconds + ")" +
@@ -79,10 +79,10 @@ func TestHistoryAsksForTheNamedPodsAndForTheHighestMemoryOfEachStep(t *testing.T
 	assert.Equal(t, []map[string]string{cpu, memory}, fake.forms)
 }
 
-func TestHistoryLeavesOutTimesThatLackCPUOrMemory(t *testing.T) {
-	only := func(wanted ...int) func(int) string {
+func TestHistorySkipsTimesWithoutCPUOrMemory(t *testing.T) {
+	onlyAt := func(steps ...int) func(int) string {
 		return func(step int) string {
-			if slices.Contains(wanted, step) {
+			if slices.Contains(steps, step) {
 				return strconv.Itoa(step)
 			}
 			return ""
@@ -92,12 +92,12 @@ func TestHistoryLeavesOutTimesThatLackCPUOrMemory(t *testing.T) {
 		return func(form map[string]string) string { return first(form) + "," + second(form) }
 	}
 	fake := &fakePrometheus{
-		cpu:    both(eachStep(t, webLabels, only(1, 2, 4, 5, 7, 9)), eachStep(t, proxyLabels, only(0, 1))),
-		memory: eachStep(t, webLabels, only(0, 2, 3, 5, 6, 7)),
+		cpu:    both(eachStep(t, webLabels, onlyAt(1, 2, 4, 5, 7, 9)), eachStep(t, proxyLabels, onlyAt(0, 1))),
+		memory: eachStep(t, webLabels, onlyAt(0, 2, 3, 5, 6, 7)),
 	}
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
 	var memory []int64
-	for sample, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon().Add(9 * time.Minute), Step: time.Minute}) {
+	for sample, err := range prometheus.History(t.Context(), "team-a", ".*", Range{From: noon(), To: noon().Add(9 * time.Minute), Step: time.Minute}) {
 		require.NoError(t, err)
 		assert.InDelta(t, sample.CPU, sample.Memory, 0)
 		memory = append(memory, sample.Memory)
@@ -105,11 +105,11 @@ func TestHistoryLeavesOutTimesThatLackCPUOrMemory(t *testing.T) {
 	assert.Equal(t, []int64{2, 5, 7}, memory)
 }
 
-func TestHistoryPassesOnWhatIsNoAmountAsUnusable(t *testing.T) {
+func TestHistoryYieldsInvalidAmountsAsUnusable(t *testing.T) {
 	fake := &fakePrometheus{cpu: eachStep(t, webLabels, constant("NaN")), memory: eachStep(t, webLabels, constant("-1"))}
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
 	samples := 0
-	for sample, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
+	for sample, err := range prometheus.History(t.Context(), "team-a", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
 		require.NoError(t, err)
 		assert.False(t, sample.Usable())
 		samples++
@@ -117,10 +117,10 @@ func TestHistoryPassesOnWhatIsNoAmountAsUnusable(t *testing.T) {
 	assert.Equal(t, 1, samples)
 }
 
-func TestHistoryEndsWithTheFirstError(t *testing.T) {
+func TestHistoryEndsWithFirstError(t *testing.T) {
 	fake := &fakePrometheus{cpu: eachStep(t, webLabels, constant("1")), memory: eachStep(t, webLabels, constant("1"))}
 	requests := 0
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: func(w http.ResponseWriter, r *http.Request) {
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{rangePath: func(w http.ResponseWriter, r *http.Request) {
 		requests++
 		if requests > 2 {
 			http.Error(w, "", http.StatusServiceUnavailable)
@@ -129,9 +129,9 @@ func TestHistoryEndsWithTheFirstError(t *testing.T) {
 		fake.ServeHTTP(w, r)
 	}}, PrometheusConfig{})
 	var samples, errs int
-	for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon().AddDate(0, 0, 8), Step: time.Minute}) {
+	for _, err := range prometheus.History(t.Context(), "team-a", ".*", Range{From: noon(), To: noon().AddDate(0, 0, 8), Step: time.Minute}) {
 		if err != nil {
-			assertError(t, err, true, "is failing")
+			assertAdvice(t, err, "is failing")
 			errs++
 			continue
 		}
@@ -140,45 +140,51 @@ func TestHistoryEndsWithTheFirstError(t *testing.T) {
 	assert.Equal(t, []int{pointsPerQuery, 1, 3}, []int{samples, errs, requests})
 }
 
-func TestHistoryAsksNoFurtherWhenNoMoreIsWanted(t *testing.T) {
+func TestHistorySendsNoMoreQueriesAfterBreak(t *testing.T) {
 	fake := &fakePrometheus{cpu: eachStep(t, webLabels, constant("1")), memory: eachStep(t, webLabels, constant("1"))}
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
-	for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon().AddDate(0, 0, 8), Step: time.Minute}) {
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{rangePath: fake.ServeHTTP}, PrometheusConfig{})
+	for _, err := range prometheus.History(t.Context(), "team-a", ".*", Range{From: noon(), To: noon().AddDate(0, 0, 8), Step: time.Minute}) {
 		require.NoError(t, err)
 		break
 	}
 	assert.Len(t, fake.forms, 2)
 }
 
-func TestHistoryOfAnAnswerOfAnotherTypeIsAnError(t *testing.T) {
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{
-		rangePath: always(http.StatusOK, asJSON, `{"status":"success","data":{"resultType":"vector","result":[]}}`)}, PrometheusConfig{})
-	for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
-		assertError(t, err, true, "something other than its API")
+func TestHistoryRejectsResultOfAnotherType(t *testing.T) {
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{
+		rangePath: always(http.StatusOK, contentJSON, `{"status":"success","data":{"resultType":"vector","result":[]}}`)}, PrometheusConfig{})
+	errs := 0
+	for _, err := range prometheus.History(t.Context(), "team-a", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
+		assertAdvice(t, err, "unexpected response")
+		errs++
 	}
+	assert.Equal(t, 1, errs)
 }
 
-func TestHistoryOfARangeThatIsNoneAsksNothing(t *testing.T) {
+func TestHistoryWithInvalidRangeSendsNoQuery(t *testing.T) {
 	prometheus, err := NewPrometheus(PrometheusConfig{URL: "http://127.0.0.1:1"})
 	require.NoError(t, err)
 	for _, step := range []time.Duration{0, -time.Minute, time.Microsecond} {
 		errs := 0
-		for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon(), Step: step}) {
-			assertError(t, err, false, "needs a step")
+		for _, err := range prometheus.History(t.Context(), "team-a", ".*", Range{From: noon(), To: noon(), Step: step}) {
+			assertAdvice(t, err, "needs a step")
 			errs++
 		}
 		assert.Equal(t, 1, errs)
 	}
-	for _, err := range prometheus.History(t.Context(), "shop", ".*", Range{From: noon(), To: noon().Add(-1), Step: time.Minute}) {
-		assert.Fail(t, "an empty range has no samples", "%v", err)
+	for _, err := range prometheus.History(t.Context(), "team-a", ".*", Range{From: noon(), To: noon().Add(-1), Step: time.Minute}) {
+		assert.Fail(t, "unexpected sample of an empty range", "%v", err)
 	}
 }
 
-func TestHistoryReturnsACancellationAsThat(t *testing.T) {
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{rangePath: never}, PrometheusConfig{})
+func TestHistoryReturnsContextCanceled(t *testing.T) {
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{rangePath: never}, PrometheusConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, err := range prometheus.History(ctx, "shop", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
-		require.ErrorIs(t, err, context.Canceled)
+	errs := 0
+	for _, err := range prometheus.History(ctx, "team-a", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
+		assertCanceled(t, err)
+		errs++
 	}
+	assert.Equal(t, 1, errs)
 }

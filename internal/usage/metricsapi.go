@@ -22,21 +22,21 @@ import (
 	metricsv1beta1 "k8s.io/metrics/pkg/apis/metrics/v1beta1"
 )
 
-// MetricsAPI reads the PodMetrics of the Kubernetes metrics API, metrics.k8s.io/v1beta1, which
-// metrics-server and a few others serve through the API server. They measure every 15 s or
-// more, whoever reads.
+// MetricsAPI reads the PodMetrics of the Kubernetes metrics API, metrics.k8s.io/v1beta1.
+// metrics-server and a few other components serve it through the API server. They measure every
+// 15 s or less often, independent of reads.
 //
-// It asks for protobuf, and decodes a list pod by pod. For 20,000 pods of one container that
-// takes two thirds of the time and half of the memory of decoding the list as a whole. JSON is
-// understood too, and takes three to five times as long.
+// MetricsAPI requests protobuf, and decodes a list pod by pod. For 20,000 pods with one container,
+// this takes two thirds of the time and half of the memory of decoding the whole list at once. It
+// also accepts JSON, which takes three to five times as long.
 type MetricsAPI struct {
 	client     rest.Interface
 	namespaces []string
 }
 
-// NewMetricsAPI returns a source of the usage of all pods in the given namespaces, or in all
-// namespaces if none are given. It needs the permission to list pods of the API group
-// metrics.k8s.io there.
+// NewMetricsAPI returns a source that reads the usage of all pods in the given namespaces. Without
+// namespaces it reads all namespaces. It needs permission to list pods of the API group
+// metrics.k8s.io in these namespaces.
 func NewMetricsAPI(config *rest.Config, client *http.Client, namespaces ...string) (*MetricsAPI, error) {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // Status, for errors
@@ -50,7 +50,7 @@ func NewMetricsAPI(config *rest.Config, client *http.Client, namespaces ...strin
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	restClient, err := rest.RESTClientForConfigAndClient(config, client)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of the metrics API: %w", err)
+		return nil, fmt.Errorf("create a client for the metrics API: %w", err)
 	}
 	if len(namespaces) == 0 {
 		namespaces = []string{metav1.NamespaceAll}
@@ -58,9 +58,7 @@ func NewMetricsAPI(config *rest.Config, client *http.Client, namespaces ...strin
 	return &MetricsAPI{client: restClient, namespaces: namespaces}, nil
 }
 
-// Read returns the newest sample of every container, one namespace after the other. The error
-// is an ErrUnavailable if the metrics API is absent, failing or too slow, and no ErrUnavailable
-// if it may not be read, or if the API server itself cannot be reached.
+// Read returns the newest sample of every container. It sends one request per namespace.
 func (m *MetricsAPI) Read(ctx context.Context) ([]Sample, error) {
 	var samples []Sample
 	for _, namespace := range m.namespaces {
@@ -70,14 +68,14 @@ func (m *MetricsAPI) Read(ctx context.Context) ([]Sample, error) {
 		}
 		var err error
 		if samples, err = appendResult(samples, result); err != nil {
-			return nil, &Error{Unavailable: true, Cause: err, Advice: "the metrics API answers with something other than PodMetrics, " +
+			return nil, &Error{Cause: err, Advice: "the metrics API returns something other than PodMetrics, " +
 				"see what serves it: kubectl describe apiservice v1beta1.metrics.k8s.io"}
 		}
 	}
 	return samples, nil
 }
 
-// explainMetricsAPI returns the error of a request with what to do about it.
+// explainMetricsAPI adds advice to the error of a request.
 func explainMetricsAPI(err error) error {
 	var timeout net.Error
 	var status apierrors.APIStatus
@@ -85,15 +83,15 @@ func explainMetricsAPI(err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("read the metrics API: %w", err)
 	case apierrors.IsNotFound(err):
-		return &Error{Unavailable: true, Cause: err, Advice: "the cluster has no metrics API (metrics.k8s.io), install metrics-server"}
+		return &Error{Cause: err, Advice: "the cluster has no metrics API (metrics.k8s.io), install metrics-server"}
 	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-		return &Error{Cause: err, Advice: "the metrics API may not be read, allow the manager to list pods of the API group metrics.k8s.io"}
+		return &Error{Cause: err, Advice: "the manager is not allowed to read the metrics API, allow it to list pods of the API group metrics.k8s.io"}
 	case errors.As(err, &status) && status.Status().Code >= http.StatusInternalServerError,
 		errors.As(err, &timeout) && timeout.Timeout():
-		return &Error{Unavailable: true, Cause: err, Advice: "the metrics API does not answer, " +
+		return &Error{Cause: err, Advice: "the metrics API does not answer, " +
 			"see why: kubectl describe apiservice v1beta1.metrics.k8s.io"}
 	default:
-		return &Error{Cause: err, Advice: "the metrics API cannot be asked, check the connection to the API server"}
+		return &Error{Cause: err, Advice: "the request to the metrics API failed, check the connection to the API server"}
 	}
 }
 
@@ -118,22 +116,22 @@ func appendResult(samples []Sample, result rest.Result) ([]Sample, error) {
 	return samples, nil
 }
 
-// appendProtobuf appends the samples of a PodMetricsList in the protobuf form of Kubernetes: a
-// prefix of four bytes, then runtime.Unknown, in which the list is raw.
+// appendProtobuf appends the samples of a PodMetricsList in the protobuf encoding of Kubernetes: a
+// prefix of four bytes, then a runtime.Unknown that contains the encoded list.
 // See https://kubernetes.io/docs/reference/using-api/api-concepts/#protobuf-encoding.
 func appendProtobuf(samples []Sample, body []byte) ([]Sample, error) {
-	const items = 2 // the field's number, in k8s.io/metrics/pkg/apis/metrics/v1beta1/generated.proto
+	const items = 2 // the number of the field in k8s.io/metrics/pkg/apis/metrics/v1beta1/generated.proto
 
 	message, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
 	if !ok {
-		return nil, errors.New("the protobuf answer lacks the prefix of Kubernetes")
+		return nil, errors.New("the protobuf response lacks the prefix of Kubernetes")
 	}
 	var envelope runtime.Unknown
 	if err := envelope.Unmarshal(message); err != nil {
 		return nil, fmt.Errorf("decode the protobuf envelope: %w", err)
 	}
 	if envelope.Kind != "PodMetricsList" {
-		return nil, fmt.Errorf("the answer is a %q, not a PodMetricsList", envelope.Kind)
+		return nil, fmt.Errorf("the response is a %q, not a PodMetricsList", envelope.Kind)
 	}
 	for list := envelope.Raw; len(list) > 0; {
 		number, wireType, length := protowire.ConsumeField(list)
@@ -154,7 +152,7 @@ func appendProtobuf(samples []Sample, body []byte) ([]Sample, error) {
 	return samples, nil
 }
 
-// appendPod appends a sample of each container of the pod.
+// appendPod appends one sample per container of the pod.
 func appendPod(samples []Sample, pod *metricsv1beta1.PodMetrics) []Sample {
 	for i := range pod.Containers {
 		c := &pod.Containers[i]
@@ -164,7 +162,6 @@ func appendPod(samples []Sample, pod *metricsv1beta1.PodMetrics) []Sample {
 			Time:      pod.Timestamp.Time,
 			CPU:       math.NaN(),
 			Memory:    -1,
-			Window:    pod.Window.Duration,
 		}
 		if cpu, ok := c.Usage[corev1.ResourceCPU]; ok {
 			sample.CPU = cpu.AsApproximateFloat64()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"net"
-	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -18,32 +17,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// DefaultWindow is the time that CPU usage is averaged over, as in kubernetes-mixin's recording
-// rule node_namespace_pod_container:container_cpu_usage_seconds_total:sum_rate5m.
-const DefaultWindow = 5 * time.Minute
+// defaultWindow is the default time over which CPU usage is averaged. kubernetes-mixin uses the same
+// window in its recording rule
+// node_namespace_pod_container:container_cpu_usage_seconds_total:sum_rate5m.
+const defaultWindow = 5 * time.Minute
 
-// PrometheusConfig says which usage to read from which Prometheus.
+// PrometheusConfig selects a Prometheus server, and the usage to read from it.
 type PrometheusConfig struct {
-	// URL is the address of its HTTP API, without /api/v1. It may carry a user and a password.
+	// URL is the address of the HTTP API, without /api/v1. It may contain a user and a password.
 	URL string
-	// Client sends the requests; nil stands for one without a time limit of its own.
-	Client *http.Client
-	// Window is the time that CPU usage is averaged over. It must be longer than two scrapes of
-	// a kubelet are apart. Less than a millisecond stands for DefaultWindow.
+	// Window is the time over which CPU usage is averaged. It must be longer than two scrape
+	// intervals: a rate needs two samples. The default is 5 minutes.
 	Window time.Duration
-	// Namespaces are those whose pods Read reads; none stands for all.
+	// Namespaces limits Read to the pods in these namespaces. If it is empty, Read reads all.
 	Namespaces []string
 }
 
-// Prometheus reads what Prometheus has scraped from the kubelets' cAdvisor endpoint, the metrics
-// container_cpu_usage_seconds_total and container_memory_working_set_bytes with the labels
-// namespace, pod and container. Of a container that has several series of a metric (before and
-// after a restart, or scraped twice) the greatest counts. Pod sandboxes and the cgroups of whole
-// pods are left out.
+// Prometheus reads usage from a Prometheus server that scrapes the cAdvisor endpoints of the
+// kubelets. It reads the metrics container_cpu_usage_seconds_total and
+// container_memory_working_set_bytes with the labels namespace, pod, and container. If a container
+// has several series of a metric (before and after a restart, or because it is scraped twice), the
+// highest value counts. Pod sandboxes and the cgroups of whole pods are excluded.
 //
-// So that a short peak between two reads counts, Memory is the highest working set scraped in
-// the window. CPU is averaged over the whole window, so that a container has no sample until it
-// has been scraped for that long.
+// Memory is the highest working set in the window, so that a short peak between two reads counts.
+// CPU is averaged over the whole window, so a container has no sample before it has been scraped
+// for that long.
 type Prometheus struct {
 	api        promv1.API
 	address    string // without the password
@@ -51,22 +49,22 @@ type Prometheus struct {
 	namespaces []string
 }
 
-// NewPrometheus returns a source and historian, or an error if the URL is none.
+// NewPrometheus returns a Source and HistoryProvider, or an error if the URL is invalid.
 func NewPrometheus(config PrometheusConfig) (*Prometheus, error) {
 	address, err := url.Parse(config.URL)
 	if err != nil {
-		return nil, fmt.Errorf("the Prometheus URL is none: %w", err)
+		return nil, fmt.Errorf("invalid Prometheus URL: %w", err)
 	}
 	if address.Host == "" || (address.Scheme != "http" && address.Scheme != "https") {
 		return nil, fmt.Errorf("the Prometheus URL %q must have the form http://host:port or https://host:port", address.Redacted())
 	}
-	client, err := api.NewClient(api.Config{Address: config.URL, Client: config.Client})
+	client, err := api.NewClient(api.Config{Address: config.URL})
 	if err != nil {
-		return nil, fmt.Errorf("make a client of Prometheus: %w", err)
+		return nil, fmt.Errorf("create a client for Prometheus: %w", err)
 	}
 	window := config.Window.Truncate(time.Millisecond)
 	if window <= 0 {
-		window = DefaultWindow
+		window = defaultWindow
 	}
 	return &Prometheus{
 		api:        promv1.NewAPI(client),
@@ -76,10 +74,9 @@ func NewPrometheus(config PrometheusConfig) (*Prometheus, error) {
 	}, nil
 }
 
-// Read returns the newest sample of every container that has been scraped for a window. Its time
-// is that of the last scrape. No samples and no error means that Prometheus knows of no such
-// container: perhaps it scrapes no kubelet. The error is an ErrUnavailable unless Prometheus
-// refuses the query.
+// Read returns the newest sample of every container that has been scraped for a whole window. The
+// time of a sample is the time of the last scrape. If Prometheus has no such container, Read returns
+// neither samples nor an error: Prometheus may not scrape any kubelet.
 func (p *Prometheus) Read(ctx context.Context) ([]Sample, error) {
 	selector := ""
 	if len(p.namespaces) > 0 {
@@ -89,7 +86,7 @@ func (p *Prometheus) Read(ctx context.Context) ([]Sample, error) {
 	if err != nil || len(cpu) == 0 {
 		return nil, err
 	}
-	at := cpu[0].Timestamp.Time() // by the clock of Prometheus, and the same for all queries
+	at := cpu[0].Timestamp.Time() // in the clock of Prometheus; the other queries use the same time
 	memory, err := p.query(ctx, memoryQuery(selector, p.window), at)
 	if err != nil {
 		return nil, err
@@ -98,51 +95,51 @@ func (p *Prometheus) Read(ctx context.Context) ([]Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	return join(cpu, byContainer(memory), byContainer(scraped), p.window), nil
+	return join(cpu, byContainer(memory), byContainer(scraped)), nil
 }
 
-// join returns a sample of each container that is in all three answers.
-func join(cpu model.Vector, memory, scraped map[container]float64, window time.Duration) []Sample {
+// join returns a sample for each container that is in all three results.
+func join(cpu model.Vector, memory, scraped map[container]float64) []Sample {
 	samples := make([]Sample, 0, len(cpu))
 	for _, s := range cpu {
-		of := containerOf(s.Metric)
-		bytes, hasMemory := memory[of]
-		seconds, hasTime := scraped[of]
+		c := containerOf(s.Metric)
+		bytes, hasMemory := memory[c]
+		seconds, hasTime := scraped[c]
 		if hasMemory && hasTime {
 			at := model.Time(math.Round(seconds * 1000))
-			samples = append(samples, newSample(of, at, float64(s.Value), bytes, window))
+			samples = append(samples, newSample(c, at, float64(s.Value), bytes))
 		}
 	}
 	return samples
 }
 
-// cpuQuery is the CPU usage in cores, averaged over the window. The selector is further label
-// matchers, each after a comma. Pod sandboxes have the container "POD" with some runtimes, and
-// none with others, like the cgroups of whole pods.
+// cpuQuery returns the query for CPU usage in cores, averaged over the window. The selector has
+// additional label matchers, each after a comma. A pod sandbox has the container "POD" with some
+// runtimes. With other runtimes it has no container, like the cgroup of a whole pod.
 //
-// Prometheus divides by the whole window what it saw in a part of it, which is too little of a
-// series that has ended or is younger. A restart ends one series and begins another, and the first
-// may be found for minutes after its end, so that a container counts when all of its series that
-// are there now were there a window ago.
+// rate() divides by the whole window even if a series covers only a part of it. The result is too
+// low for a series that has ended or is younger than the window. A restart ends one series and
+// starts another, and queries may return the ended one for minutes. Therefore a container counts
+// only if all of its current series existed one window ago.
 func cpuQuery(selector string, window time.Duration) string {
 	seconds := `container_cpu_usage_seconds_total{container!="",container!="POD"` + selector + `}`
 	return fmt.Sprintf(`max by (namespace, pod, container) (rate(%[1]s[%[2]s]) and %[1]s)`+
 		` unless group by (namespace, pod, container) (%[1]s unless %[1]s offset %[2]s)`, seconds, model.Duration(window))
 }
 
-// memoryQuery is the highest working set in the window, in bytes.
+// memoryQuery returns the query for the highest working set in the window, in bytes.
 func memoryQuery(selector string, window time.Duration) string {
 	return fmt.Sprintf(`max by (namespace, pod, container) (max_over_time(container_memory_working_set_bytes{container!="",container!="POD"%s}[%s]))`,
 		selector, model.Duration(window))
 }
 
-// scrapedQuery is the time of the last scrape, in seconds since 1970.
+// scrapedQuery returns the query for the time of the last scrape, in seconds since 1970.
 func scrapedQuery(selector string) string {
 	return fmt.Sprintf(`max by (namespace, pod, container) (timestamp(container_memory_working_set_bytes{container!="",container!="POD"%s}))`,
 		selector)
 }
 
-// query evaluates the query at a time, or now if that is zero.
+// query evaluates the query at the given time, or now if the time is zero.
 func (p *Prometheus) query(ctx context.Context, query string, at time.Time) (model.Vector, error) {
 	value, _, err := p.api.Query(ctx, query, at)
 	if err != nil {
@@ -150,33 +147,33 @@ func (p *Prometheus) query(ctx context.Context, query string, at time.Time) (mod
 	}
 	vector, ok := value.(model.Vector)
 	if !ok {
-		return nil, p.explain(fmt.Errorf("the answer is a %s, not a vector", value.Type()))
+		return nil, p.explain(fmt.Errorf("the result is a %s, not a vector", value.Type()))
 	}
 	return vector, nil
 }
 
-// explain returns the error of a request with what to do about it.
+// explain adds advice to the error of a request.
 func (p *Prometheus) explain(err error) error {
-	unavailable := func(advice string) error {
-		return &Error{Unavailable: true, Cause: err, Advice: "Prometheus at " + p.address + " " + advice}
+	advise := func(advice string) error {
+		return &Error{Cause: err, Advice: "Prometheus at " + p.address + " " + advice}
 	}
-	var network net.Error // and *url.Error, so every failure to get an answer
-	var answer *promv1.Error
+	var network net.Error // *url.Error implements it, so it covers all requests without a response.
+	var response *promv1.Error
 	switch {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("read Prometheus at %s: %w", p.address, err)
 	case errors.As(err, &network) && network.Timeout():
-		return unavailable("does not answer in time, see how busy it is")
+		return advise("does not answer in time, check its load")
 	case errors.As(err, &network):
-		return unavailable("cannot be reached, check --prometheus-url and the network in between")
-	case errors.As(err, &answer) && (answer.Type == promv1.ErrBadData || answer.Type == promv1.ErrExec):
-		return &Error{Cause: err, Advice: "Prometheus at " + p.address + " refuses the query, see its limits (--query.max-samples) and its log"}
-	case errors.As(err, &answer) && (answer.Type == promv1.ErrServer || answer.Type == promv1.ErrTimeout || answer.Type == promv1.ErrCanceled):
-		return unavailable("is failing, see its log and its /-/ready page")
-	case errors.As(err, &answer) && answer.Type == promv1.ErrClient:
-		return unavailable("does not let itself be queried, check that --prometheus-url is its address and that its API may be read")
+		return advise("cannot be reached, check --prometheus-url and the network in between")
+	case errors.As(err, &response) && (response.Type == promv1.ErrBadData || response.Type == promv1.ErrExec):
+		return advise("refuses the query, see its limits (--query.max-samples) and its log")
+	case errors.As(err, &response) && (response.Type == promv1.ErrServer || response.Type == promv1.ErrTimeout || response.Type == promv1.ErrCanceled):
+		return advise("is failing, see its log and its /-/ready page")
+	case errors.As(err, &response) && response.Type == promv1.ErrClient:
+		return advise("rejects the request, check that --prometheus-url is its address and that the manager may read its API")
 	default:
-		return unavailable("answers with something other than its API does, check that --prometheus-url is its address")
+		return advise("returns an unexpected response, check that --prometheus-url is its address")
 	}
 }
 
@@ -195,10 +192,10 @@ func containerOf(labels model.Metric) container {
 	}
 }
 
-func newSample(of container, at model.Time, cores, bytes float64, window time.Duration) Sample {
+func newSample(c container, at model.Time, cores, bytes float64) Sample {
 	memory := int64(-1)
 	if bytes >= 0 && bytes < math.MaxInt64 {
 		memory = int64(bytes)
 	}
-	return Sample{Pod: of.pod, Container: of.name, Time: at.Time(), CPU: cores, Memory: memory, Window: window}
+	return Sample{Pod: c.pod, Container: c.name, Time: at.Time(), CPU: cores, Memory: memory}
 }

@@ -19,14 +19,14 @@ import (
 const (
 	instantPath = "/api/v1/query"
 	rangePath   = "/api/v1/query_range"
-	asJSON      = "application/json"
+	contentJSON = "application/json"
 
-	webLabels   = `{"namespace":"shop","pod":"web-0","container":"web"}`
-	proxyLabels = `{"namespace":"shop","pod":"web-0","container":"proxy"}`
+	webLabels   = `{"namespace":"team-a","pod":"web-0","container":"web"}`
+	proxyLabels = `{"namespace":"team-a","pod":"web-0","container":"proxy"}`
 )
 
-// fakePrometheus answers a query by the first key that it contains, as Prometheus does, and
-// keeps the forms it was sent.
+// fakePrometheus responds to a query like Prometheus. The metric or function in the query selects
+// the result. It keeps the forms of all requests.
 type fakePrometheus struct {
 	cpu, memory, scraped func(form map[string]string) string // the results in JSON
 
@@ -57,55 +57,55 @@ func (f *fakePrometheus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == rangePath {
 		resultType = "matrix"
 	}
-	always(http.StatusOK, asJSON, fmt.Sprintf(`{"status":"success","data":{"resultType":%q,"result":[%s]}}`,
+	always(http.StatusOK, contentJSON, fmt.Sprintf(`{"status":"success","data":{"resultType":%q,"result":[%s]}}`,
 		resultType, result(form)))(w, r)
 }
 
-// saying returns a result that is the same for every form.
-func saying(parts ...string) func(map[string]string) string {
+// constantResult returns a function that returns the same result for every form.
+func constantResult(parts ...string) func(map[string]string) string {
 	return func(map[string]string) string { return strings.Join(parts, ",") }
 }
 
-// value returns one element of a vector.
-func value(labels, value string) string {
+// vectorElement returns one element of a vector.
+func vectorElement(labels, value string) string {
 	return fmt.Sprintf(`{"metric":%s,"value":[1772366400.5,%q]}`, labels, value)
 }
 
-func prometheusAt(t testing.TB, handlers map[string]http.HandlerFunc, config PrometheusConfig) *Prometheus {
+func newPrometheus(t testing.TB, handlers map[string]http.HandlerFunc, config PrometheusConfig) *Prometheus {
 	t.Helper()
-	config.URL = answering(t, handlers)
+	config.URL = startServer(t, handlers)
 	prometheus, err := NewPrometheus(config)
 	require.NoError(t, err)
 	return prometheus
 }
 
-func TestPrometheusReadsEveryContainerAtTheTimeOfItsScrape(t *testing.T) {
+func TestPrometheusReadsEveryContainerAtTimeOfItsScrape(t *testing.T) {
 	fake := &fakePrometheus{
-		cpu:     saying(value(webLabels, "0.25"), value(proxyLabels, "2")),
-		memory:  saying(value(proxyLabels, "1048576"), value(webLabels, "5.24288e+07")),
-		scraped: saying(value(webLabels, "1772366399.123"), value(proxyLabels, "1772366385")),
+		cpu:     constantResult(vectorElement(webLabels, "0.25"), vectorElement(proxyLabels, "2")),
+		memory:  constantResult(vectorElement(proxyLabels, "1048576"), vectorElement(webLabels, "5.24288e+07")),
+		scraped: constantResult(vectorElement(webLabels, "1772366399.123"), vectorElement(proxyLabels, "1772366385")),
 	}
-	samples, err := prometheusAt(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP}, PrometheusConfig{}).Read(t.Context())
+	samples, err := newPrometheus(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP}, PrometheusConfig{}).Read(t.Context())
 	require.NoError(t, err)
 	for i := range samples {
 		samples[i].Time = samples[i].Time.UTC()
 	}
-	pod := types.NamespacedName{Namespace: "shop", Name: "web-0"}
+	pod := types.NamespacedName{Namespace: "team-a", Name: "web-0"}
 	assert.Equal(t, []Sample{
-		{Pod: pod, Container: "web", Time: noon().Add(-877 * time.Millisecond), CPU: 0.25, Memory: 52428800, Window: DefaultWindow},
-		{Pod: pod, Container: "proxy", Time: noon().Add(-15 * time.Second), CPU: 2, Memory: 1 << 20, Window: DefaultWindow},
+		{Pod: pod, Container: "web", Time: noon().Add(-877 * time.Millisecond), CPU: 0.25, Memory: 52428800},
+		{Pod: pod, Container: "proxy", Time: noon().Add(-15 * time.Second), CPU: 2, Memory: 1 << 20},
 	}, samples)
 }
 
-func TestPrometheusIsAskedForContainersOnlyAndAllAtOneTimeOfItsClock(t *testing.T) {
-	fake := &fakePrometheus{cpu: saying(value(webLabels, "1")), memory: saying(), scraped: saying()}
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP},
-		PrometheusConfig{Window: 90 * time.Second, Namespaces: []string{"shop", "bank"}})
+func TestPrometheusQueriesOnlyContainersAtOneTime(t *testing.T) {
+	fake := &fakePrometheus{cpu: constantResult(vectorElement(webLabels, "1")), memory: constantResult(), scraped: constantResult()}
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP},
+		PrometheusConfig{Window: 90 * time.Second, Namespaces: []string{"team-a", "team-b"}})
 	samples, err := prometheus.Read(t.Context())
 	require.NoError(t, err)
-	assert.Empty(t, samples, "a container must be in all three answers")
+	assert.Empty(t, samples, "a container must be in all three results")
 
-	const matchers = `{container!="",container!="POD",namespace=~"shop|bank"}`
+	const matchers = `{container!="",container!="POD",namespace=~"team-a|team-b"}`
 	const seconds = "container_cpu_usage_seconds_total" + matchers
 	const at = "1772366400.5"
 	assert.Equal(t, []map[string]string{
@@ -116,34 +116,34 @@ func TestPrometheusIsAskedForContainersOnlyAndAllAtOneTimeOfItsClock(t *testing.
 	}, fake.forms)
 }
 
-func TestPrometheusThatKnowsNoContainerGivesNoSamples(t *testing.T) {
-	fake := &fakePrometheus{cpu: saying()}
-	samples, err := prometheusAt(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP}, PrometheusConfig{}).Read(t.Context())
+func TestPrometheusWithoutContainersReturnsNoSamples(t *testing.T) {
+	fake := &fakePrometheus{cpu: constantResult()}
+	samples, err := newPrometheus(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP}, PrometheusConfig{}).Read(t.Context())
 	require.NoError(t, err)
 	assert.Empty(t, samples)
 	assert.Len(t, fake.forms, 1)
 }
 
-func TestPrometheusPassesOnWhatIsNoAmountAsUnusable(t *testing.T) {
+func TestPrometheusReturnsInvalidAmountsAsUnusable(t *testing.T) {
 	for _, c := range []struct{ cpu, memory string }{
 		{"NaN", "1"}, {"+Inf", "1"}, {"-0.5", "1"}, {"1", "NaN"}, {"1", "-1"}, {"1", "+Inf"}, {"1", "1e30"},
 	} {
 		fake := &fakePrometheus{
-			cpu: saying(value(webLabels, c.cpu)), memory: saying(value(webLabels, c.memory)), scraped: saying(value(webLabels, "1772366400")),
+			cpu: constantResult(vectorElement(webLabels, c.cpu)), memory: constantResult(vectorElement(webLabels, c.memory)), scraped: constantResult(vectorElement(webLabels, "1772366400")),
 		}
-		samples, err := prometheusAt(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP}, PrometheusConfig{}).Read(t.Context())
+		samples, err := newPrometheus(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP}, PrometheusConfig{}).Read(t.Context())
 		require.NoError(t, err)
 		require.Len(t, samples, 1)
 		assert.False(t, samples[0].Usable(), "%v: %v", c, samples[0])
 	}
 }
 
-func TestPrometheusSamplesWithoutATimeAreDroppedByTheFilter(t *testing.T) {
+func TestFilterDropsPrometheusSamplesWithoutTime(t *testing.T) {
 	for _, seconds := range []string{"NaN", "-Inf", "+Inf", "-1"} {
 		fake := &fakePrometheus{
-			cpu: saying(value(webLabels, "1")), memory: saying(value(webLabels, "1")), scraped: saying(value(webLabels, seconds)),
+			cpu: constantResult(vectorElement(webLabels, "1")), memory: constantResult(vectorElement(webLabels, "1")), scraped: constantResult(vectorElement(webLabels, seconds)),
 		}
-		samples, err := prometheusAt(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP}, PrometheusConfig{}).Read(t.Context())
+		samples, err := newPrometheus(t, map[string]http.HandlerFunc{instantPath: fake.ServeHTTP}, PrometheusConfig{}).Read(t.Context())
 		require.NoError(t, err)
 		fresh, dropped := NewFilter(maxAge).Fresh(samples, noon())
 		assert.Empty(t, fresh, seconds)
@@ -151,79 +151,89 @@ func TestPrometheusSamplesWithoutATimeAreDroppedByTheFilter(t *testing.T) {
 	}
 }
 
-func TestPrometheusSaysWhichURLAndWhatToDoAboutEachFailure(t *testing.T) {
+func TestPrometheusAdvisesOnEachFailureWithURL(t *testing.T) {
 	cases := map[string]struct {
-		answer      http.HandlerFunc
-		unavailable bool
-		advice      string
+		handler http.HandlerFunc
+		advice  string
 	}{
-		"not Prometheus":     {http.NotFound, true, "check that --prometheus-url is its address"},
-		"wants a password":   {always(http.StatusUnauthorized, "text/plain", "Unauthorized\n"), true, "its API may be read"},
-		"starts":             {always(http.StatusServiceUnavailable, "text/plain", "Service Unavailable"), true, "/-/ready"},
-		"does not answer":    {never, true, "does not answer in time"},
-		"is a proxy's page":  {always(http.StatusOK, "text/html", "<html>"), true, "something other than its API"},
-		"is cut off":         {always(http.StatusOK, asJSON, `{"status":"success","data":{"resultType":"vec`), true, "something other than its API"},
-		"has no such values": {always(http.StatusOK, asJSON, `{"status":"success","data":{"resultType":"vector","result":[{"value":[1,"x"]}]}}`), true, "something other"},
-		"is of another type": {always(http.StatusOK, asJSON, `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}`), true, "something other"},
-		"took too long over the query": {
-			always(http.StatusServiceUnavailable, asJSON, `{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}`),
-			true, "/-/ready"},
-		"has too many samples": {
-			always(http.StatusUnprocessableEntity, asJSON, `{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory"}`),
-			false, "--query.max-samples"},
-		"cannot parse the query": {
-			always(http.StatusBadRequest, asJSON, `{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\""}`),
-			false, "refuses the query"},
+		"not Prometheus":       {http.NotFound, "check that --prometheus-url is its address"},
+		"password required":    {always(http.StatusUnauthorized, "text/plain", "Unauthorized\n"), "the manager may read its API"},
+		"starting":             {always(http.StatusServiceUnavailable, "text/plain", "Service Unavailable"), "/-/ready"},
+		"HTML page of a proxy": {always(http.StatusOK, "text/html", "<html>"), "unexpected response"},
+		"truncated":            {always(http.StatusOK, contentJSON, `{"status":"success","data":{"resultType":"vec`), "unexpected response"},
+		"invalid value":        {always(http.StatusOK, contentJSON, `{"status":"success","data":{"resultType":"vector","result":[{"value":[1,"x"]}]}}`), "unexpected response"},
+		"another result type":  {always(http.StatusOK, contentJSON, `{"status":"success","data":{"resultType":"scalar","result":[1,"1"]}}`), "unexpected response"},
+		"query timeout": {
+			always(http.StatusServiceUnavailable, contentJSON, `{"status":"error","errorType":"timeout","error":"query timed out in expression evaluation"}`),
+			"/-/ready"},
+		"too many samples": {
+			always(http.StatusUnprocessableEntity, contentJSON, `{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory"}`),
+			"refuses the query, see its limits (--query.max-samples)"},
+		"invalid query": {
+			always(http.StatusBadRequest, contentJSON, `{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\""}`),
+			"refuses the query"},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			prometheus := prometheusAt(t, map[string]http.HandlerFunc{instantPath: c.answer, rangePath: c.answer}, PrometheusConfig{})
-			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-			defer cancel()
-			samples, err := prometheus.Read(ctx)
-			assert.Empty(t, samples)
-			assertError(t, err, c.unavailable, "Prometheus at "+prometheus.address)
-			assertError(t, err, c.unavailable, c.advice)
-
-			if name == "is of another type" {
-				return
-			}
-			for _, err := range prometheus.History(ctx, "n", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
-				assertError(t, err, c.unavailable, "Prometheus at "+prometheus.address)
-			}
+			prometheus := newPrometheus(t, map[string]http.HandlerFunc{instantPath: c.handler, rangePath: c.handler}, PrometheusConfig{})
+			assertPrometheusAdvises(t.Context(), t, prometheus, c.advice)
 		})
 	}
 }
 
-func TestPrometheusThatIsNotThereIsUnavailableAndItsPasswordStaysSecret(t *testing.T) {
+func TestPrometheusAdvisesOnTimeout(t *testing.T) {
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{instantPath: never, rangePath: never}, PrometheusConfig{})
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	assertPrometheusAdvises(ctx, t, prometheus, "does not answer in time")
+}
+
+// assertPrometheusAdvises asserts that Read and History fail with the advice and the address of
+// Prometheus.
+func assertPrometheusAdvises(ctx context.Context, t *testing.T, prometheus *Prometheus, advice string) {
+	t.Helper()
+	samples, err := prometheus.Read(ctx)
+	assert.Empty(t, samples)
+	assertAdvice(t, err, "Prometheus at "+prometheus.address)
+	assertAdvice(t, err, advice)
+
+	errs := 0
+	for _, err := range prometheus.History(ctx, "n", ".*", Range{From: noon(), To: noon(), Step: time.Minute}) {
+		assertAdvice(t, err, "Prometheus at "+prometheus.address)
+		assertAdvice(t, err, advice)
+		errs++
+	}
+	assert.Equal(t, 1, errs)
+}
+
+func TestUnreachablePrometheusKeepsPasswordSecret(t *testing.T) {
 	server := httptest.NewServer(nil)
 	server.Close()
 	prometheus, err := NewPrometheus(PrometheusConfig{URL: strings.Replace(server.URL, "://", "://upright:secret@", 1)})
 	require.NoError(t, err)
 	_, err = prometheus.Read(t.Context())
-	assertError(t, err, true, "cannot be reached, check --prometheus-url")
+	assertAdvice(t, err, "cannot be reached, check --prometheus-url")
 	assert.NotContains(t, err.Error(), "secret")
 }
 
-func TestPrometheusReturnsACancellationAsThat(t *testing.T) {
-	prometheus := prometheusAt(t, map[string]http.HandlerFunc{instantPath: never}, PrometheusConfig{})
+func TestPrometheusReturnsContextCanceled(t *testing.T) {
+	prometheus := newPrometheus(t, map[string]http.HandlerFunc{instantPath: never}, PrometheusConfig{})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := prometheus.Read(ctx)
-	require.ErrorIs(t, err, context.Canceled)
-	assert.NotErrorIs(t, err, ErrUnavailable)
+	assertCanceled(t, err)
 }
 
-func TestPrometheusIsRefusedAURLThatIsNone(t *testing.T) {
+func TestNewPrometheusRejectsInvalidURL(t *testing.T) {
 	for _, address := range []string{"", "prometheus:9090", "ftp://prometheus", "http://", "http://a b", ":"} {
 		_, err := NewPrometheus(PrometheusConfig{URL: address})
 		assert.ErrorContains(t, err, "Prometheus URL", address)
 	}
 }
 
-func TestAnAmountThatFitsNoIntegerIsNegative(t *testing.T) {
+func TestMemoryThatDoesNotFitInt64IsNegative(t *testing.T) {
 	for _, bytes := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, math.MaxInt64} {
-		sample := newSample(container{}, 0, 0, bytes, 0)
+		sample := newSample(container{}, 0, 0, bytes)
 		assert.Equal(t, int64(-1), sample.Memory, bytes)
 	}
 }

@@ -2,7 +2,6 @@ package usage
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"math"
 	"time"
@@ -10,63 +9,57 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Sample is what one container of a pod used at a time. Sources pass on what they read, also
-// what cannot be right: see [Sample.Usable].
+// Sample is the usage of one container of a pod at one time. Sources return what they read, even
+// if it is invalid: see [Sample.Usable].
 type Sample struct {
 	Pod       types.NamespacedName
 	Container string
-	// Time is when the usage was measured, not when it was read.
+	// Time is the time of the measurement, not the time of the read.
 	Time time.Time
-	// CPU is in cores, averaged over Window. It is not a number (NaN) if the source did not say.
+	// CPU is in cores. It is an average over the time before Time: the window of metrics-server,
+	// or [PrometheusConfig.Window]. It is not a number (NaN) if the source has no value.
 	CPU float64
-	// Memory is the working set in bytes: what the kernel cannot reclaim, which is what an OOM
-	// kill goes by. It is negative if the source did not say, or said what fits no int64.
+	// Memory is the working set in bytes: memory that the kernel cannot reclaim, so it decides
+	// about OOM kills. It is negative if the source has no value, or a value that does not fit an
+	// int64.
 	Memory int64
-	// Window is the time up to Time over which CPU is averaged.
-	Window time.Duration
 }
 
-// Usable reports whether CPU and Memory are amounts: finite, and not below zero.
+// Usable reports whether CPU and Memory are valid: finite and not negative.
 func (s *Sample) Usable() bool {
 	return s.CPU >= 0 && !math.IsInf(s.CPU, 1) && s.Memory >= 0
 }
 
-// Source reads the usage of now.
+// Source reads current usage.
 type Source interface {
-	// Read returns the newest sample of every container, in any order. The context's deadline
-	// is the only limit to how long that takes. The error is an [Error], unless the context was
-	// cancelled; then there are no samples.
+	// Read returns the newest sample of every container, in any order. Only the deadline of the
+	// context limits its duration. With an error, there are no samples. The error is an [Error],
+	// unless the context was canceled.
 	Read(ctx context.Context) ([]Sample, error)
 }
 
-// Historian reads the usage of the past.
-type Historian interface {
-	// History yields the samples of all containers of the namespace's pods whose whole name
-	// matches pods, a regular expression in RE2 syntax. A container's samples come in order,
-	// each once; containers come in any order, and again for a later part of the range.
-	// The first error ends it, and is of the same kind as that of Source.Read.
+// HistoryProvider reads past usage.
+type HistoryProvider interface {
+	// History yields the samples of all containers in the namespace's pods whose whole name
+	// matches pods, a regular expression in RE2 syntax. The samples of a container are in order,
+	// without duplicates. Containers are in any order, and appear again for each later part of
+	// the range. History ends with the first error, which is of the same kind as in Source.Read.
 	History(ctx context.Context, namespace, pods string, span Range) iter.Seq2[Sample, error]
 }
 
-// Range is the times From, From+Step, From+2*Step and so on, up to and perhaps including To.
+// Range is the sequence of times From, From+Step, From+2*Step and so on that are not after To.
 type Range struct {
 	From, To time.Time
 	Step     time.Duration
 }
 
-// ErrUnavailable says that the source of usage is absent or failing: nothing that Upright does
-// is at fault, and the next attempt may succeed.
-var ErrUnavailable = errors.New("usage is unavailable")
-
-// Error is why usage could not be read.
+// Error explains why usage could not be read.
 type Error struct {
-	// Advice says what is wrong and what to do about it. It is the same for the same cause, and
-	// so fit for a condition. Error adds the cause, which may differ from one attempt to the
-	// next (by a port number, say).
+	// Advice describes the problem and what to do about it. It is the same for the same cause, so
+	// it fits in a condition. The Error method adds the cause, which may differ between attempts
+	// (in a port number, for example).
 	Advice string
-	// Unavailable makes the error an ErrUnavailable.
-	Unavailable bool
-	// Cause is what the client returned.
+	// Cause is the error of the client.
 	Cause error
 }
 
@@ -75,6 +68,3 @@ func (e *Error) Error() string { return e.Advice + ": " + e.Cause.Error() }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
-
-// Is reports whether target is ErrUnavailable and the source is unavailable.
-func (e *Error) Is(target error) bool { return target == ErrUnavailable && e.Unavailable }

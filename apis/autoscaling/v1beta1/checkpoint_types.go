@@ -5,71 +5,74 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// ContainerCheckpoint is what has been learned of a container.
+// ContainerCheckpoint is the usage history of a container.
 type ContainerCheckpoint struct {
 	// Name of the container.
 	ContainerName string `json:"containerName"`
 
-	// Usage seen so far, as the manager encodes it.
+	// Usage history, in the manager's own encoding.
 	History []byte `json:"history"`
 }
 
-// OOMKill is an end of a container for lack of memory that counts already.
+// OOMKill identifies an OOM kill that has already been counted.
 type OOMKill struct {
-	// Unique id of the pod.
+	// UID of the pod.
 	PodUID types.UID `json:"podUID"`
 
 	// Name of the container.
 	ContainerName string `json:"containerName"`
 
-	// When the container ended.
+	// Time when the container terminated.
 	FinishedAt metav1.Time `json:"finishedAt"`
 }
 
-// ToldTarget is a target that was recommended from a time on.
-type ToldTarget struct {
+// PastTarget is a target that was recommended in the past.
+type PastTarget struct {
 	// Name of the container.
 	ContainerName string `json:"containerName"`
 
-	// The resource.
+	// Name of the resource.
 	Resource ControlledResource `json:"resource"`
 
-	// When it was recommended, or another between it and those after it.
+	// Start of the time that this target covers. This time can also include earlier targets that
+	// were between this target and the ones after it.
 	Since metav1.Time `json:"since"`
 
-	// Amount, in thousandths of a core, or bytes.
+	// Amount in milli-CPU or bytes.
 	Amount int64 `json:"amount"`
 }
 
-// VerticalScalerCheckpointData is what a VerticalScaler has learned.
+// VerticalScalerCheckpointData is the data of a VerticalScalerCheckpoint.
 type VerticalScalerCheckpointData struct {
-	// Name of the Deployment whose usage it is.
+	// Name of the Deployment that the data was collected from.
 	DeploymentName string `json:"deploymentName"`
 
-	// What has been learned of each container.
+	// Usage history of each container.
 	// +listType=map
 	// +listMapKey=containerName
 	// +optional
 	Containers []ContainerCheckpoint `json:"containers,omitempty"`
 
-	// OOM kills of present pods that count already, so that none counts twice.
+	// OOM kills in current pods that have already been counted. The list prevents an OOM kill from
+	// being counted twice.
 	// +listType=atomic
 	// +optional
 	OOMKills []OOMKill `json:"oomKills,omitempty"`
 
-	// Targets of the past days, by which it can be told for how long pods have been off. Each
-	// held until the next of the same container and resource.
+	// Targets of the past 7 days. They show for how long the requests of pods have differed from
+	// the recommendation. Each target was valid until the next one for the same container and
+	// resource.
 	// +listType=atomic
 	// +optional
-	Targets []ToldTarget `json:"targets,omitempty"`
+	Targets []PastTarget `json:"targets,omitempty"`
 
-	// Whether usage from before the VerticalScaler was created has been loaded.
+	// Whether usage from before the creation of the VerticalScaler has been loaded.
 	// +optional
 	Backfilled bool `json:"backfilled,omitempty"`
 }
 
-// VerticalScalerCheckpoint is what the VerticalScaler of the same name has learned, kept by
-// the manager for its own next start. It is deleted with the VerticalScaler.
+// VerticalScalerCheckpoint saves the usage history of the VerticalScaler with the same name. The
+// manager writes it, and reads it after a restart. It is deleted together with the VerticalScaler.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=vscp
@@ -79,7 +82,7 @@ type VerticalScalerCheckpoint struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What has been learned.
+	// Saved usage history.
 	Data VerticalScalerCheckpointData `json:"data"`
 }
 

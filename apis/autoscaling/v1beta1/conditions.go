@@ -1,93 +1,108 @@
 package v1beta1
 
-// AnnotationPin is the annotation that, with the value true on a VerticalScaler, keeps
-// status.sizing as it is, whatever is recommended, until it is removed.
+// AnnotationPin is the annotation that pins the sizes of a VerticalScaler. While its value is
+// "true", new recommendations do not change status.sizing.
 const AnnotationPin = "autoscaling.example.com/pin"
 
-// Types of a VerticalScaler's conditions.
+// Types of the conditions of a VerticalScaler.
 const (
-	// ConditionReady is the one to wait for: True when this scaler acts on its target.
+	// ConditionReady is True when the VerticalScaler acts on its target. It is the condition to
+	// wait for.
 	ConditionReady = "Ready"
-	// ConditionTargetFound is True while the Deployment exists.
+	// ConditionTargetFound is True while the target exists.
 	ConditionTargetFound = "TargetFound"
-	// ConditionConflicted is True while an older VerticalScaler names the same Deployment.
+	// ConditionConflicted is True while an older VerticalScaler targets the same Deployment.
 	ConditionConflicted = "Conflicted"
-	// ConditionRecommendationReady is True when there is a recommendation for each container
-	// of the target's pods.
+	// ConditionRecommendationReady is True when each container of the target's pods has a
+	// recommendation.
 	ConditionRecommendationReady = "RecommendationReady"
 	// ConditionApplied is True when the target's pods have the recommended size.
 	ConditionApplied = "Applied"
 )
 
-// Reasons of those conditions. The list is closed: no condition has another.
+// Reasons of the conditions of a VerticalScaler. The list is complete: conditions have no other reasons.
 const (
-	// ReasonPending says that no controller has looked at the object yet.
+	// ReasonPending means that no controller has reconciled the object yet.
 	ReasonPending = "Pending"
-	// ReasonDeploymentFound says that the target exists.
+	// ReasonObserveFailed means that the controller could not read the objects that the
+	// VerticalScaler depends on. The controller retries.
+	ReasonObserveFailed = "ObserveFailed"
+	// ReasonDeploymentFound means that the target exists.
 	ReasonDeploymentFound = "DeploymentFound"
-	// ReasonDeploymentNotFound says that the target does not exist (yet, or any more).
+	// ReasonDeploymentNotFound means that the target does not exist yet or no longer exists.
 	ReasonDeploymentNotFound = "DeploymentNotFound"
-	// ReasonDeploymentTerminating says that the target is being deleted.
+	// ReasonDeploymentTerminating means that the target is being deleted.
 	ReasonDeploymentTerminating = "DeploymentTerminating"
-	// ReasonConflicted says that an older VerticalScaler names the same Deployment and acts on it.
+	// ReasonConflicted means that an older VerticalScaler targets the same Deployment and acts on it.
 	ReasonConflicted = "Conflicted"
-	// ReasonNotConflicted says that no older VerticalScaler names the same Deployment.
+	// ReasonNotConflicted means that no older VerticalScaler targets the same Deployment.
 	ReasonNotConflicted = "NotConflicted"
-	// ReasonSuspended says that spec.suspend is set.
+	// ReasonSuspended means that spec.suspend is set.
 	ReasonSuspended = "Suspended"
-	// ReasonRecommended says that each container has a recommendation from current usage.
+	// ReasonRecommended means that each container has a recommendation from current usage.
 	ReasonRecommended = "Recommended"
-	// ReasonNoPods says that the target has no pods whose usage could be measured.
+	// ReasonRecommendFailed means that no recommendation could be computed because of an error.
+	// The controller retries.
+	ReasonRecommendFailed = "RecommendFailed"
+	// ReasonNoPods means that the target has no pods to measure.
 	ReasonNoPods = "NoPods"
-	// ReasonNoSamples says that the usage of a container has not been measured yet.
+	// ReasonNoSamples means that there are no usage samples for a container yet.
 	ReasonNoSamples = "NoSamples"
-	// ReasonMetricsUnavailable says that usage cannot be read.
+	// ReasonMetricsUnavailable means that usage cannot be read.
 	ReasonMetricsUnavailable = "MetricsUnavailable"
-	// ReasonHPAOnSameResource says that a resource is left to a HorizontalPodAutoscaler which
-	// scales by its utilization.
+	// ReasonHPAOnSameResource means that a resource is not sized because a
+	// HorizontalPodAutoscaler scales on its utilization.
 	ReasonHPAOnSameResource = "HPAOnSameResource"
-	// ReasonSizedAtBirth says that new pods are born at the size in status.sizing.
-	ReasonSizedAtBirth = "SizedAtBirth"
-	// ReasonUpdateModeOff says that spec.updateMode is Off.
+	// ReasonSizedAtCreation means that new pods get the size in status.sizing. Running pods do not
+	// change.
+	ReasonSizedAtCreation = "SizedAtCreation"
+	// ReasonUpdateModeOff means that spec.updateMode is Off.
 	ReasonUpdateModeOff = "UpdateModeOff"
-	// ReasonNothingToApply says that no container has a size: nothing is recommended for those
-	// that the policies size.
+	// ReasonNothingToApply means that no container selected by spec.containerPolicies has a
+	// recommendation.
 	ReasonNothingToApply = "NothingToApply"
-	// ReasonSized says that all pods have the recommended size, or one that spec.behavior leaves them.
+	// ReasonApplyFailed means that the sizes could not be applied because of an error. The
+	// controller retries.
+	ReasonApplyFailed = "ApplyFailed"
+	// ReasonSized means that all pods have the recommended size or are within what spec.behavior
+	// allows.
 	ReasonSized = "Sized"
-	// ReasonStabilizing says that pods are off the recommended size, but not for long enough.
+	// ReasonStabilizing means that pods differ from the recommended size, but wait for the
+	// stabilization window.
 	ReasonStabilizing = "Stabilizing"
-	// ReasonResizing says that pods are being resized.
+	// ReasonResizing means that pods are being resized.
 	ReasonResizing = "Resizing"
-	// ReasonResizeDeferred says that a node has no room for a resize now.
+	// ReasonResizeDeferred means that a node currently has no room to resize a pod.
 	ReasonResizeDeferred = "ResizeDeferred"
-	// ReasonResizeInfeasible says that a node cannot resize a pod ever.
+	// ReasonResizeInfeasible means that a node can never have room to resize a pod.
 	ReasonResizeInfeasible = "ResizeInfeasible"
-	// ReasonResizeFailed says that a node tried to resize a pod and could not.
+	// ReasonResizeFailed means that a node tried to resize a pod and failed.
 	ReasonResizeFailed = "ResizeFailed"
-	// ReasonResizeRefused says that the API server refuses to resize a pod.
+	// ReasonResizeRefused means that the API server rejects the resize of a pod.
 	ReasonResizeRefused = "ResizeRefused"
-	// ReasonResizeUnsupported says that a pod's node does not support resizes.
+	// ReasonResizeUnsupported means that the node of a pod does not support resizes.
 	ReasonResizeUnsupported = "ResizeUnsupported"
-	// ReasonQoSClassFixed says that a resize would change a pod's quality of service class,
-	// which cannot be.
+	// ReasonQoSClassFixed means that a resize would change the QoS class of a pod. Kubernetes does
+	// not allow this.
 	ReasonQoSClassFixed = "QoSClassFixed"
-	// ReasonPodLevelResources says that a pod has a size as a whole, which is left alone.
+	// ReasonPodLevelResources means that a pod is not resized because it has pod-level resources.
 	ReasonPodLevelResources = "PodLevelResources"
-	// ReasonRolloutInProgress says that pods are being replaced.
+	// ReasonRolloutInProgress means that pods are being replaced.
 	ReasonRolloutInProgress = "RolloutInProgress"
-	// ReasonRolloutCooldown says that the last rollout is not long enough ago for another.
+	// ReasonRolloutCooldown means that the cooldown after the previous rollout is not over.
 	ReasonRolloutCooldown = "RolloutCooldown"
-	// ReasonRolloutNeedsOutage says that no pod would run during a rollout.
+	// ReasonRolloutNeedsOutage means that no pod would be running during a rollout.
 	ReasonRolloutNeedsOutage = "RolloutNeedsOutage"
-	// ReasonDeploymentPaused says that the Deployment is paused and cannot be rolled out.
+	// ReasonDeploymentPaused means that the target is paused and cannot be rolled out.
 	ReasonDeploymentPaused = "DeploymentPaused"
-	// ReasonRestartsLimited says that pods wait for others in which a container restarts.
+	// ReasonRestartsLimited means that a resize restarts containers and waits for restarts in
+	// other pods to finish.
 	ReasonRestartsLimited = "RestartsLimited"
-	// ReasonQuotaExceeded says that a ResourceQuota refuses new pods at the recommended size.
+	// ReasonQuotaExceeded means that a ResourceQuota rejects new pods with the recommended size.
 	ReasonQuotaExceeded = "QuotaExceeded"
-	// ReasonUnschedulable says that no node has room for new pods at the recommended size.
+	// ReasonUnschedulable means that no node has room for new pods with the recommended size.
 	ReasonUnschedulable = "Unschedulable"
-	// ReasonAdmissionPolicyMissing says that the API server does not size new pods.
+	// ReasonAdmissionPolicyMissing means that the API server does not size new pods, because the
+	// admission policy is missing.
 	ReasonAdmissionPolicyMissing = "AdmissionPolicyMissing"
 )

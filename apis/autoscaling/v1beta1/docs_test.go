@@ -17,44 +17,44 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// pages are those about the VerticalScaler.
+// pages are the pages about the VerticalScaler.
 var pages = []string{"verticalscaler.md", "recommendations.md", "no-recommendation.md", "applying.md", "not-applied.md"}
 
 var (
-	// listedReason matches the reason that a line of a list of reasons is about.
+	// listedReason matches the reason at the start of a row in a table of reasons.
 	listedReason = regexp.MustCompile("(?m)^\\| `([A-Z][A-Za-z]+)` \\|")
-	// conditionReason matches the status and the reason in a line of the table of conditions.
+	// conditionReason matches the status and the reason in a row of the table of conditions.
 	conditionReason = regexp.MustCompile("\\| (?:True|False|Unknown|True or False) `([A-Za-z]+)` \\|")
-	// fieldPath matches a path in the spec or the status.
+	// fieldPath matches the path of a field in the spec or the status.
 	fieldPath = regexp.MustCompile("`(spec|status)((?:\\.[A-Za-z]+(?:\\[\\])?)+)`")
-	// example matches a manifest, or the spec of one.
+	// example matches a whole manifest or only its spec.
 	example = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 )
 
-func TestTheDocumentationListsEveryReasonAndNoOther(t *testing.T) {
+func TestDocsListExactlyTheDefinedReasons(t *testing.T) {
 	t.Parallel()
 	var listed []string
 	for _, match := range listedReason.FindAllStringSubmatch(page(t, "no-recommendation.md")+page(t, "not-applied.md"), -1) {
 		listed = append(listed, match[1])
 	}
-	// These are the reasons of conditions that have nothing to say.
+	// The tables omit these two reasons, because they need no explanation.
 	assert.Subset(t, append(listed, "DeploymentFound", "NotConflicted"), reasons(t))
 	assert.Subset(t, reasons(t), listed)
-	var ofConditions []string
+	var inConditions []string
 	for _, match := range conditionReason.FindAllStringSubmatch(page(t, "verticalscaler.md"), -1) {
-		ofConditions = append(ofConditions, match[1])
+		inConditions = append(inConditions, match[1])
 	}
-	require.NotEmpty(t, ofConditions)
-	assert.Subset(t, reasons(t), ofConditions)
+	require.NotEmpty(t, inConditions)
+	assert.Subset(t, reasons(t), inConditions)
 }
 
-func TestEveryFieldInTheDocumentationExists(t *testing.T) {
+func TestFieldsInDocsExist(t *testing.T) {
 	t.Parallel()
 	schema := schemaOf(t)
 	found := 0
 	for _, name := range pages {
 		for _, match := range fieldPath.FindAllStringSubmatch(page(t, name), -1) {
-			// A field of pods, of the same name in both.
+			// In these pages, spec.resources is a field of pods.
 			if match[0] == "`spec.resources`" {
 				continue
 			}
@@ -65,7 +65,7 @@ func TestEveryFieldInTheDocumentationExists(t *testing.T) {
 	assert.Greater(t, found, 20)
 }
 
-func TestEveryExampleInTheDocumentationIsAVerticalScaler(t *testing.T) {
+func TestExamplesInDocsAreVerticalScalers(t *testing.T) {
 	t.Parallel()
 	found := 0
 	for _, name := range pages {
@@ -86,7 +86,7 @@ func page(t *testing.T, name string) string {
 	return string(content)
 }
 
-// reasons returns the values of all constants that are reasons of conditions.
+// reasons returns the values of all Reason constants in conditions.go.
 func reasons(t *testing.T) (all []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "conditions.go", nil, 0)
@@ -112,12 +112,12 @@ func schemaOf(t *testing.T) *apiextensionsv1.JSONSchemaProps {
 	return crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 }
 
-// hasField reports whether a schema has the field of a path. Of a list it is a field of each item.
+// hasField reports whether a schema has the field at a path. For a list, the path continues in its items.
 func hasField(schema *apiextensionsv1.JSONSchemaProps, path string) bool {
 	for name := range strings.SplitSeq(path, ".") {
 		name, isList := strings.CutSuffix(name, "[]")
-		property, isThere := schema.Properties[name]
-		if !isThere || isList && property.Items == nil {
+		property, exists := schema.Properties[name]
+		if !exists || isList && property.Items == nil {
 			return false
 		}
 		schema = &property

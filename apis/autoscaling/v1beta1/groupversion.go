@@ -1,4 +1,4 @@
-// Package v1beta1 holds the kinds VerticalScaler and VerticalScalerCheckpoint of the group autoscaling.example.com.
+// Package v1beta1 contains the kinds VerticalScaler and VerticalScalerCheckpoint of the group autoscaling.example.com.
 //
 // +kubebuilder:object:generate=true
 // +groupName=autoscaling.example.com
@@ -13,7 +13,7 @@ import (
 // GroupVersion is the group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "autoscaling.example.com", Version: "v1beta1"}
 
-// AddToScheme registers the kinds of this package.
+// AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&VerticalScaler{}, &VerticalScalerList{},

@@ -6,23 +6,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// UpdateMode says how far a VerticalScaler may go.
+// UpdateMode controls how a VerticalScaler applies recommendations.
 //
 // +kubebuilder:validation:Enum=Off;Initial;InPlace;InPlaceOrRollout
 type UpdateMode string
 
 const (
-	// UpdateModeOff recommends and applies nothing.
+	// UpdateModeOff only recommends sizes and does not apply them.
 	UpdateModeOff UpdateMode = "Off"
-	// UpdateModeInitial sizes pods at birth.
+	// UpdateModeInitial sets the size of pods at creation.
 	UpdateModeInitial UpdateMode = "Initial"
-	// UpdateModeInPlace also resizes running pods, where that needs no new pod.
+	// UpdateModeInPlace also resizes running pods, but never replaces them.
 	UpdateModeInPlace UpdateMode = "InPlace"
-	// UpdateModeInPlaceOrRollout also rolls the Deployment out anew where a resize cannot be done in place.
+	// UpdateModeInPlaceOrRollout also rolls out the Deployment if pods cannot be resized in place.
 	UpdateModeInPlaceOrRollout UpdateMode = "InPlaceOrRollout"
 )
 
-// ContainerMode says whether a container is sized.
+// ContainerMode controls whether a container is sized.
 //
 // +kubebuilder:validation:Enum=Auto;Off
 type ContainerMode string
@@ -30,19 +30,20 @@ type ContainerMode string
 const (
 	// ContainerModeAuto sizes the container.
 	ContainerModeAuto ContainerMode = "Auto"
-	// ContainerModeOff leaves the container as it is.
+	// ContainerModeOff does not change the container.
 	ContainerModeOff ContainerMode = "Off"
 )
 
-// ControlledValues says which of a container's values are set.
+// ControlledValues controls whether limits are set in addition to requests.
 //
 // +kubebuilder:validation:Enum=RequestsAndLimits;RequestsOnly
 type ControlledValues string
 
 const (
-	// ControlledValuesRequestsAndLimits sets requests, and limits in the proportion the container has.
+	// ControlledValuesRequestsAndLimits sets requests and limits. It keeps the container's ratio of
+	// limit to request.
 	ControlledValuesRequestsAndLimits ControlledValues = "RequestsAndLimits"
-	// ControlledValuesRequestsOnly sets requests and leaves limits alone.
+	// ControlledValuesRequestsOnly sets requests and does not change limits.
 	ControlledValuesRequestsOnly ControlledValues = "RequestsOnly"
 )
 
@@ -51,86 +52,90 @@ const (
 // +kubebuilder:validation:Enum=cpu;memory
 type ControlledResource corev1.ResourceName
 
-// VerticalScalerSpec is what a user asks of a VerticalScaler.
+// VerticalScalerSpec is the desired state of a VerticalScaler.
 type VerticalScalerSpec struct {
-	// Name of the Deployment to size, in the same namespace. It may be created later; it is
-	// never owned, and stays when the VerticalScaler is deleted.
+	// Name of the Deployment to size. The Deployment must be in the same namespace. You can
+	// create it later. The VerticalScaler does not own it: if you delete the VerticalScaler,
+	// the Deployment stays.
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="deploymentName must be a Deployment's name: lower case letters, digits, '-' and '.', beginning and ending with a letter or a digit"
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="deploymentName must be a valid Deployment name: use lowercase letters, digits, '-' and '.', and start and end with a letter or digit"
 	DeploymentName string `json:"deploymentName"`
 
-	// How far to go: Off recommends only; Initial sizes pods at birth; InPlace also resizes
-	// running pods; InPlaceOrRollout also rolls out anew where a pod cannot be resized in place.
+	// How recommendations are applied. Off only recommends sizes. Initial sets the size of pods
+	// at creation. InPlace also resizes running pods. InPlaceOrRollout also rolls out the
+	// Deployment if pods cannot be resized in place.
 	// +kubebuilder:default=InPlaceOrRollout
 	// +optional
 	UpdateMode UpdateMode `json:"updateMode,omitempty"`
 
-	// What applies to single containers. A policy for "*" applies to every container that
-	// has none of its own.
+	// Policies for single containers. The policy with containerName "*" applies to every
+	// container that has no policy of its own.
 	// +listType=map
 	// +listMapKey=containerName
 	// +kubebuilder:validation:MaxItems=64
 	// +optional
 	ContainerPolicies []ContainerPolicy `json:"containerPolicies,omitempty"`
 
-	// How recommendations are made from usage.
+	// How recommendations are calculated from usage.
 	// +optional
 	Recommendation *RecommendationPolicy `json:"recommendation,omitempty"`
 
-	// When pods that run follow the recommendation. New pods always do.
+	// When running pods follow the recommendation. New pods always follow it.
 	// +optional
 	Behavior *Behavior `json:"behavior,omitempty"`
 
-	// Stop learning from usage, recommending and applying. New pods are born as the Deployment
-	// says. The recommendation stays, pods that run keep their size, and the claim on the
-	// Deployment stays: a younger VerticalScaler does not step in.
+	// Whether the VerticalScaler is suspended. A suspended VerticalScaler does not learn from
+	// usage, and does not recommend or apply sizes. New pods use the Deployment's own resources.
+	// Running pods keep their size, and the last recommendation stays in the status. A newer
+	// VerticalScaler for the same Deployment does not take over.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 }
 
-// ResourceAmounts are amounts of the resources that can be sized.
+// ResourceAmounts are amounts of CPU and memory.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || quantity(string(self.cpu)).compareTo(quantity('0')) >= 0",message="cpu must not be negative"
-// +kubebuilder:validation:XValidation:rule="!has(self.memory) || quantity(string(self.memory)).compareTo(quantity('0')) >= 0",message="memory must not be negative"
+// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || quantity(string(self.cpu)).compareTo(quantity('0')) >= 0",message="cpu must not be negative: use an amount such as 250m"
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || quantity(string(self.memory)).compareTo(quantity('0')) >= 0",message="memory must not be negative: use an amount such as 64Mi"
 type ResourceAmounts struct {
-	// Amount of CPU, in cores: 250m, 2.
+	// Amount of CPU in cores, such as 250m or 2.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	CPU *resource.Quantity `json:"cpu,omitempty"`
 
-	// Amount of memory, in bytes: 64Mi, 2Gi.
+	// Amount of memory in bytes, such as 64Mi or 2Gi.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	Memory *resource.Quantity `json:"memory,omitempty"`
 }
 
-// ContainerPolicy says how a container is sized.
+// ContainerPolicy controls how a container is sized.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.cpu) || !has(self.maxAllowed.cpu) || quantity(string(self.minAllowed.cpu)).compareTo(quantity(string(self.maxAllowed.cpu))) <= 0",message="minAllowed.cpu must be at most maxAllowed.cpu"
-// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.memory) || !has(self.maxAllowed.memory) || quantity(string(self.minAllowed.memory)).compareTo(quantity(string(self.maxAllowed.memory))) <= 0",message="minAllowed.memory must be at most maxAllowed.memory"
-// +kubebuilder:validation:XValidation:rule="!has(self.maxAllowed) || ((!has(self.maxAllowed.cpu) || quantity(string(self.maxAllowed.cpu)).compareTo(quantity('0')) != 0) && (!has(self.maxAllowed.memory) || quantity(string(self.maxAllowed.memory)).compareTo(quantity('0')) != 0))",message="maxAllowed must be more than zero: use mode Off to leave the container alone"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.cpu) || !has(self.maxAllowed.cpu) || quantity(string(self.minAllowed.cpu)).compareTo(quantity(string(self.maxAllowed.cpu))) <= 0",message="minAllowed.cpu must be at most maxAllowed.cpu: lower minAllowed.cpu or raise maxAllowed.cpu"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.memory) || !has(self.maxAllowed.memory) || quantity(string(self.minAllowed.memory)).compareTo(quantity(string(self.maxAllowed.memory))) <= 0",message="minAllowed.memory must be at most maxAllowed.memory: lower minAllowed.memory or raise maxAllowed.memory"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxAllowed) || ((!has(self.maxAllowed.cpu) || quantity(string(self.maxAllowed.cpu)).compareTo(quantity('0')) != 0) && (!has(self.maxAllowed.memory) || quantity(string(self.maxAllowed.memory)).compareTo(quantity('0')) != 0))",message="maxAllowed must be greater than 0: to leave the container unchanged, set mode to Off"
 type ContainerPolicy struct {
-	// Name of the container, or "*" for every container without a policy of its own.
+	// Name of the container, or "*" for every container that has no policy of its own.
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="self == '*' || !format.dns1123Label().validate(self).hasValue()",message="containerName must be a container's name, or '*' for all"
+	// +kubebuilder:validation:XValidation:rule="self == '*' || !format.dns1123Label().validate(self).hasValue()",message="containerName must be '*' or a valid container name: use lowercase letters, digits and '-', and start and end with a letter or digit"
 	ContainerName string `json:"containerName"`
 
-	// Auto sizes the container, Off leaves it as it is.
+	// Whether the container is sized. Auto sizes the container. Off does not change it.
 	// +kubebuilder:default=Auto
 	// +optional
 	Mode ContainerMode `json:"mode,omitempty"`
 
-	// Least amounts that are ever set.
+	// Minimum target for each resource. A LimitRange or the size of the largest node can still
+	// reduce the target.
 	// +optional
 	MinAllowed *ResourceAmounts `json:"minAllowed,omitempty"`
 
-	// Greatest amounts that are ever set.
+	// Maximum target for each resource. A LimitRange can still raise the target.
 	// +optional
 	MaxAllowed *ResourceAmounts `json:"maxAllowed,omitempty"`
 
-	// Resources that are sized.
+	// Resources to size. Other resources do not change.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
@@ -138,19 +143,19 @@ type ContainerPolicy struct {
 	// +optional
 	ControlledResources []ControlledResource `json:"controlledResources,omitempty"`
 
-	// Whether limits follow, in the proportion the container has between limit and request,
-	// or requests alone are set.
+	// Which values are set. RequestsAndLimits sets requests and limits, and keeps the container's
+	// ratio of limit to request. RequestsOnly sets requests and does not change limits.
 	// +kubebuilder:default=RequestsAndLimits
 	// +optional
 	ControlledValues ControlledValues `json:"controlledValues,omitempty"`
 }
 
-// RecommendationPolicy says how recommendations are made from usage.
+// RecommendationPolicy controls how recommendations are calculated from usage.
 //
-// +kubebuilder:validation:XValidation:rule="self.lowerPercentile <= self.targetPercentile && self.targetPercentile <= self.upperPercentile",message="lowerPercentile must be at most targetPercentile, and targetPercentile at most upperPercentile: set all three when changing one beyond another"
+// +kubebuilder:validation:XValidation:rule="self.lowerPercentile <= self.targetPercentile && self.targetPercentile <= self.upperPercentile",message="lowerPercentile must be at most targetPercentile, and targetPercentile must be at most upperPercentile: unset percentiles have defaults (50, 90, 95), so you may need to set all three"
 type RecommendationPolicy struct {
-	// Percentile of usage that the target covers: 90 means that nine tenths of the time
-	// no more was used.
+	// Percentile of usage that the target covers. For example, 90 means that usage was at or
+	// below the target for 90% of the time, before the margin is added.
 	// +kubebuilder:default=90
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
@@ -171,15 +176,15 @@ type RecommendationPolicy struct {
 	// +optional
 	UpperPercentile int32 `json:"upperPercentile,omitempty"`
 
-	// What is added to each percentile, in percent of it.
+	// Margin that is added to each percentile, as a percentage of it.
 	// +kubebuilder:default=15
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	MarginPercent *int32 `json:"marginPercent,omitempty"`
 
-	// Time in which a sample of usage loses half of its weight, from 1h to 144h. A longer one
-	// forgets a busy day more slowly.
+	// Time after which a usage sample has half of its weight, from 1h to 144h. With a longer
+	// half-life, a busy day influences the recommendation for longer.
 	// +kubebuilder:default="24h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=16
@@ -187,13 +192,13 @@ type RecommendationPolicy struct {
 	// +optional
 	HalfLife *metav1.Duration `json:"halfLife,omitempty"`
 
-	// Least amounts that a pod is recommended, shared evenly among its containers; 25m CPU
-	// and 250Mi of memory where it is not set. 0 turns a minimum off.
+	// Minimum amounts for a pod. They are shared evenly among its containers. Unset amounts
+	// default to 25m of CPU and 250Mi of memory. Set an amount to 0 to have no minimum.
 	// +optional
 	PodMinimum *ResourceAmounts `json:"podMinimum,omitempty"`
 }
 
-// Cap says what made a recommended target differ from what usage alone would make it.
+// Cap is a constraint that changed a recommended target.
 //
 // +kubebuilder:validation:Enum=PodMinimum;MinAllowed;MaxAllowed;LimitRange;NodeSize
 type Cap string
@@ -207,122 +212,127 @@ const (
 	CapMaxAllowed Cap = "MaxAllowed"
 	// CapLimitRange is a LimitRange of the namespace.
 	CapLimitRange Cap = "LimitRange"
-	// CapNodeSize is what the largest node has to give.
+	// CapNodeSize is the amount that the largest node can allocate to a pod.
 	CapNodeSize Cap = "NodeSize"
 )
 
-// ContainerRecommendation is what a container should request, and how that came about.
+// ContainerRecommendation is the recommendation for a container, with details about its calculation.
 type ContainerRecommendation struct {
 	// Name of the container.
 	ContainerName string `json:"containerName"`
 
-	// What the container should request.
+	// Recommended requests of the container.
 	Target corev1.ResourceList `json:"target"`
 
-	// A request below this is too little.
+	// Lower bound of the recommendation. A request below it is too small.
 	// +optional
 	LowerBound corev1.ResourceList `json:"lowerBound,omitempty"`
 
-	// A request above this is more than the container needs.
+	// Upper bound of the recommendation. A request above it is larger than the container needs.
 	// +optional
 	UpperBound corev1.ResourceList `json:"upperBound,omitempty"`
 
-	// The target before anything capped it.
+	// Target before any constraint in cappedBy was applied.
 	// +optional
 	UncappedTarget corev1.ResourceList `json:"uncappedTarget,omitempty"`
 
-	// Number of usage samples behind the recommendation, when it was last written: it is
-	// written anew when the target has moved by 5 % or a bound by 10 %.
+	// Number of usage samples that the recommendation is based on. This number can be out of
+	// date: it is only updated together with the recommendation, when a target changes by 5%, a
+	// bound changes by 10%, or a container or cap changes.
 	// +optional
 	Samples int64 `json:"samples,omitempty"`
 
-	// Time from the first of those samples to the last.
+	// Time between the first and the last of these samples.
 	// +optional
 	Span metav1.Duration `json:"span,omitzero"`
 
-	// What made the target differ from the uncapped one, by resource: PodMinimum, MinAllowed,
-	// MaxAllowed, LimitRange or NodeSize.
+	// Constraint that changed the target, for each resource that has one: PodMinimum, MinAllowed,
+	// MaxAllowed, LimitRange or NodeSize. If several constraints changed the target, this is the
+	// last one.
 	// +optional
 	CappedBy map[corev1.ResourceName]Cap `json:"cappedBy,omitempty"`
 }
 
-// ContainerSizing is what a container of a new pod gets.
+// ContainerSizing contains the resources that a container of a new pod gets.
 type ContainerSizing struct {
 	// Name of the container.
 	ContainerName string `json:"containerName"`
 
-	// Requests that are set.
+	// Requests of the container.
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 
-	// Limits that are set.
+	// Limits of the container.
 	// +optional
 	Limits corev1.ResourceList `json:"limits,omitempty"`
 }
 
-// Fallback says why new pods do not get the recommended size for a while, which kept some from
-// being created or from finding a node.
+// Fallback describes why new pods temporarily do not get the recommended size. Pods with that
+// size could not be created or scheduled.
 type Fallback struct {
-	// Why: QuotaExceeded, where a ResourceQuota refused new pods, or Unschedulable, where no node
-	// had room for one.
+	// Reason for the fallback: QuotaExceeded if a ResourceQuota rejected new pods, or
+	// Unschedulable if no node had room for a new pod.
 	// +kubebuilder:validation:Enum=QuotaExceeded;Unschedulable
 	Reason string `json:"reason"`
 
-	// What the API server or the scheduler said of it.
+	// Message from the API server or the scheduler.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// When it began.
+	// Time when the fallback started.
 	Since metav1.Time `json:"since"`
 
-	// When the recommended size is tried again; before that, when spec is changed. If that is in
-	// vain, the next time is twice as long, up to a day.
+	// Time when new pods get the recommended size again. A change to spec ends the fallback
+	// earlier. If pods still cannot be created or scheduled, the next fallback lasts twice as
+	// long, up to 24 hours.
 	Until metav1.Time `json:"until"`
 }
 
-// VerticalScalerStatus is the state of a VerticalScaler.
+// VerticalScalerStatus is the observed state of a VerticalScaler.
 type VerticalScalerStatus struct {
-	// Generation of the spec that this status speaks of.
+	// Generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Name of the Deployment that recommendations and sizing are of. New pods of another one get
-	// nothing, whatever spec.deploymentName says meanwhile.
+	// Name of the Deployment that recommendations and sizing apply to. After a change of
+	// spec.deploymentName, pods of the new Deployment are not sized until this field has the
+	// new name.
 	// +optional
 	DeploymentName string `json:"deploymentName,omitempty"`
 
-	// What each container should request.
+	// Recommendation for each container.
 	// +listType=map
 	// +listMapKey=containerName
 	// +optional
 	Recommendations []ContainerRecommendation `json:"recommendations,omitempty"`
 
-	// What a pod should request in all: the sum of its containers' targets.
+	// Recommended requests of a whole pod. This is the sum of the targets of its containers.
 	// +optional
 	PodTarget corev1.ResourceList `json:"podTarget,omitempty"`
 
-	// What each container of a new pod gets; empty where nothing may be applied. The annotation
-	// autoscaling.example.com/pin: "true" keeps it as it is.
+	// Resources that each container of a new pod gets. This list is empty if no size may be
+	// applied. Set the annotation autoscaling.example.com/pin: "true" to keep the current sizes.
 	// +listType=map
 	// +listMapKey=containerName
 	// +optional
 	Sizing []ContainerSizing `json:"sizing,omitempty"`
 
-	// Why new pods could not be had at the recommended size. Until the time in it they get no more
-	// than the Deployment's own template asks for, and pods that run are left alone; it stays for
-	// as long again.
+	// Details about a fallback. A fallback starts if new pods with the recommended size cannot be
+	// created or scheduled. During the fallback, new pods get at most the resources in the
+	// Deployment's pod template, and recommendations are not applied to running pods. This field
+	// stays after the fallback for as long as the fallback lasted.
 	// +optional
 	Fallback *Fallback `json:"fallback,omitempty"`
 
-	// Conditions: Ready (wait for this one), TargetFound, Conflicted, RecommendationReady
-	// and Applied.
+	// Conditions of the VerticalScaler: Ready, TargetFound, Conflicted, RecommendationReady and
+	// Applied. Ready is the condition to wait for.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// VerticalScaler sizes the pods of a Deployment that it does not own.
+// VerticalScaler sets the CPU and memory of the pods of a Deployment that it does not own.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=vs,categories=upright
@@ -340,10 +350,11 @@ type VerticalScaler struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// Desired state of the VerticalScaler.
 	Spec VerticalScalerSpec `json:"spec"`
 
-	// What is so. Only the manager may write it: it decides what pods get.
+	// Observed state of the VerticalScaler. Only the manager should have permission to write it,
+	// because it determines the resources of new pods.
 	// +kubebuilder:default={conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the controller.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	// +optional
 	Status VerticalScalerStatus `json:"status,omitempty"`

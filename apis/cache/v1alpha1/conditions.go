@@ -1,8 +1,7 @@
 package v1alpha1
 
-// Types of a Memcached's conditions. They and their reasons mean what they mean for every
-// object of Upright's that owns a Deployment; they stand here anew so that a client needs
-// this group alone.
+// Types of the conditions of a Memcached. They and their reasons have the same meaning as in the
+// group example.com. They are repeated here so that a client needs to import this group only.
 const (
 	ConditionReady       = "Ready"
 	ConditionAvailable   = "Available"

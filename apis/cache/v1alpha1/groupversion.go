@@ -1,4 +1,4 @@
-// Package v1alpha1 holds the kind Memcached of the group cache.example.com.
+// Package v1alpha1 contains the kind Memcached of the group cache.example.com.
 //
 // +kubebuilder:object:generate=true
 // +groupName=cache.example.com
@@ -13,7 +13,7 @@ import (
 // GroupVersion is the group and version of the kind in this package.
 var GroupVersion = schema.GroupVersion{Group: "cache.example.com", Version: "v1alpha1"}
 
-// AddToScheme registers the kind of this package.
+// AddToScheme adds the kind of this package to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Memcached{}, &MemcachedList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -5,9 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MemcachedSpec is what a user asks of a Memcached.
+// MemcachedSpec is the desired state of a Memcached.
 type MemcachedSpec struct {
-	// Number of pods, 1 to 3.
+	// Number of desired pods, from 1 to 3.
 	// +kubebuilder:validation:XValidation:rule="self >= 1 && self <= 3",message="size must be 1, 2 or 3"
 	// +kubebuilder:default=1
 	// +optional
@@ -20,7 +20,8 @@ type MemcachedSpec struct {
 	// +optional
 	Image string `json:"image,omitempty"`
 
-	// Requests and limits of the container. Memcached itself is told to use 64 MiB for items.
+	// Requests and limits of the container. Memcached runs with a memory limit of 64 MiB for
+	// items.
 	// +kubebuilder:default={requests: {cpu: "50m", memory: "80Mi"}, limits: {cpu: "500m", memory: "128Mi"}}
 	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported: set requests and limits only"
 	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('cpu' in self.requests) || !('cpu' in self.limits) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="resources.requests.cpu must be at most resources.limits.cpu: raise the limit or lower the request"
@@ -29,19 +30,19 @@ type MemcachedSpec struct {
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
-// MemcachedStatus is the state of a Memcached.
+// MemcachedStatus is the observed state of a Memcached.
 type MemcachedStatus struct {
-	// Generation of the spec that this status speaks of.
+	// Generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Number of pods the Deployment has. While a rollout is less than a minute old, the
-	// number at its start.
+	// Number of pods of the Deployment. During the first minute of a rollout, this is the number
+	// at the start of the rollout.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// Number of pods that are available. While a rollout is less than a minute old, the
-	// number at its start.
+	// Number of available pods of the Deployment. During the first minute of a rollout, this is
+	// the number at the start of the rollout.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 
@@ -49,14 +50,15 @@ type MemcachedStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// Conditions: Ready (wait for this one), Available, Progressing and Degraded.
+	// Conditions of the Memcached: Ready, Available, Progressing and Degraded. Ready is the
+	// condition to wait for.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Memcached runs memcached on port 11211: a Deployment of the Memcached's own name, which it owns.
+// Memcached runs memcached on port 11211. It owns a Deployment with the same name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=memcacheds,shortName=mc,categories=upright
@@ -68,17 +70,17 @@ type MemcachedStatus struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be at most 63 characters: it becomes a label of the pods"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be at most 63 characters: use a shorter name, because it becomes a label of the pods"
 type Memcached struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// Desired state of the Memcached.
 	// +kubebuilder:default={}
 	// +optional
 	Spec MemcachedSpec `json:"spec,omitempty"`
 
-	// What is so.
+	// Observed state of the Memcached.
 	// +kubebuilder:default={replicas: 0, availableReplicas: 0, conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the controller.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	// +optional
 	Status MemcachedStatus `json:"status,omitempty"`

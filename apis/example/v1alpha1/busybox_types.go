@@ -5,15 +5,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// BusyboxSpec is what a user asks of a Busybox.
+// BusyboxSpec is the desired state of a Busybox.
 type BusyboxSpec struct {
-	// Number of pods, 0 and up.
+	// Number of desired pods, 0 or more.
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="size must be 0 or more: use 0 to run no pods"
 	// +kubebuilder:default=1
 	// +optional
 	Size *int32 `json:"size,omitempty"`
 
-	// Container image to run. It must bring a shell, as busybox does.
+	// Container image to run. The image must contain a shell, as busybox does.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must be an image reference without spaces, such as busybox:1.37.0"
 	// +kubebuilder:default="busybox:1.37.0"
@@ -29,7 +29,7 @@ type BusyboxSpec struct {
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
-// Busybox runs pods that wait: a Deployment of the Busybox's own name, which it owns.
+// Busybox runs pods that sleep until they are stopped. It owns a Deployment with the same name.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=bb,categories=upright
@@ -41,17 +41,17 @@ type BusyboxSpec struct {
 // +kubebuilder:printcolumn:name="Reason",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Image",type=string,JSONPath=`.spec.image`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be at most 63 characters: it becomes a label of the pods"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 63",message="metadata.name must be at most 63 characters: use a shorter name, because it becomes a label of the pods"
 type Busybox struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// Desired state of the Busybox.
 	// +kubebuilder:default={}
 	// +optional
 	Spec BusyboxSpec `json:"spec,omitempty"`
 
-	// What is so.
+	// Observed state of the Busybox.
 	// +kubebuilder:default={replicas: 0, availableReplicas: 0, conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the controller.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	// +optional
 	Status DeploymentStatus `json:"status,omitempty"`

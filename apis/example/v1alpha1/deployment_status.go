@@ -4,55 +4,58 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // Types of the conditions of an object that owns a Deployment.
 const (
-	// ConditionReady is the one to wait for: True when the object is as its spec asks.
+	// ConditionReady is True when the observed state matches the spec. It is the condition to wait
+	// for.
 	ConditionReady = "Ready"
 	// ConditionAvailable is True when every replica of the current generation is available.
 	ConditionAvailable = "Available"
-	// ConditionProgressing is True while the Deployment is on its way to the current generation.
+	// ConditionProgressing is True while the Deployment is rolled out to the current generation.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True when something is wrong that a rollout alone does not mend.
+	// ConditionDegraded is True when there is a problem that waiting alone does not solve.
 	ConditionDegraded = "Degraded"
 )
 
-// Reasons of those conditions.
+// Reasons of these conditions.
 const (
-	// ReasonPending says that no controller has looked at the object yet.
+	// ReasonPending means that no controller has reconciled the object yet.
 	ReasonPending = "Pending"
-	// ReasonAsExpected says that all is well.
+	// ReasonAsExpected means that there are no problems.
 	ReasonAsExpected = "AsExpected"
-	// ReasonRolloutInProgress says that the Deployment is not yet what the spec asks for.
+	// ReasonRolloutInProgress means that the Deployment does not match the spec yet.
 	ReasonRolloutInProgress = "RolloutInProgress"
-	// ReasonRolloutComplete says that the Deployment runs the current generation.
+	// ReasonRolloutComplete means that the Deployment runs the current generation.
 	ReasonRolloutComplete = "RolloutComplete"
-	// ReasonReplicasUnavailable says that replicas were lost after the rollout was complete.
+	// ReasonReplicasUnavailable means that replicas became unavailable after the rollout was complete.
 	ReasonReplicasUnavailable = "ReplicasUnavailable"
-	// ReasonProgressDeadlineExceeded says that the rollout has made no progress for too long.
+	// ReasonProgressDeadlineExceeded means that the rollout has made no progress for too long.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
-	// ReasonPodsRefused says that the API server refuses to create pods, for a quota or a policy.
+	// ReasonPodsRefused means that the API server rejects new pods because of a quota or a policy.
 	ReasonPodsRefused = "PodsRefused"
-	// ReasonDeploymentNameTaken says that a Deployment of the name exists and is not this object's.
+	// ReasonDeploymentNameTaken means that a Deployment with the name exists, but this object is not
+	// its owner.
 	ReasonDeploymentNameTaken = "DeploymentNameTaken"
-	// ReasonDeploymentRefused says that the API server refuses the Deployment as invalid.
+	// ReasonDeploymentRefused means that the API server rejects the Deployment as invalid.
 	ReasonDeploymentRefused = "DeploymentRefused"
-	// ReasonApplyFailed says that the Deployment could not be written; it is tried again.
+	// ReasonApplyFailed means that the Deployment could not be written. The controller retries.
 	ReasonApplyFailed = "ApplyFailed"
-	// ReasonDeploymentTerminating says that the Deployment is being deleted and is awaited to go.
+	// ReasonDeploymentTerminating means that the controller waits for the deletion of the
+	// Deployment.
 	ReasonDeploymentTerminating = "DeploymentTerminating"
 )
 
-// DeploymentStatus is the state of an object that owns a Deployment.
+// DeploymentStatus is the observed state of an object that owns a Deployment.
 type DeploymentStatus struct {
-	// Generation of the spec that this status speaks of.
+	// Generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// Number of pods the Deployment has. While a rollout is less than a minute old, the
-	// number at its start.
+	// Number of pods of the Deployment. During the first minute of a rollout, this is the number
+	// at the start of the rollout.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// Number of pods that are available. While a rollout is less than a minute old, the
-	// number at its start.
+	// Number of available pods of the Deployment. During the first minute of a rollout, this is
+	// the number at the start of the rollout.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
 
@@ -60,7 +63,8 @@ type DeploymentStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// Conditions: Ready (wait for this one), Available, Progressing and Degraded.
+	// Conditions of the object: Ready, Available, Progressing and Degraded. Ready is the condition
+	// to wait for.
 	// +listType=map
 	// +listMapKey=type
 	// +optional

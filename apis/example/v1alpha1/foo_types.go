@@ -5,15 +5,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FooSpec is what a user asks of a Foo.
+// FooSpec is the desired state of a Foo.
 type FooSpec struct {
-	// Name of the Deployment to run, in the Foo's namespace. When it is changed, the
-	// Deployment of the old name is removed once the new one is available.
+	// Name of the Deployment to run, in the same namespace. If you change the name, the
+	// Deployment with the old name is deleted after the new one is available.
 	// +kubebuilder:validation:MaxLength=63
-	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="deploymentName must be a Deployment's name: lower case letters, digits, '-' and '.', beginning and ending with a letter or a digit"
+	// +kubebuilder:validation:XValidation:rule="!format.dns1123Subdomain().validate(self).hasValue()",message="deploymentName must be a valid Deployment name: use lowercase letters, digits, '-' and '.', and start and end with a letter or digit"
 	DeploymentName string `json:"deploymentName"`
 
-	// Number of pods, 0 and up.
+	// Number of desired pods, 0 or more.
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="replicas must be 0 or more: use 0 to run no pods"
 	// +kubebuilder:default=1
 	// +optional
@@ -28,7 +28,7 @@ type FooSpec struct {
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 }
 
-// Foo runs nginx in a Deployment whose name its spec gives, and which it owns.
+// Foo runs nginx in a Deployment that it owns. spec.deploymentName is the name of the Deployment.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:categories=upright
@@ -45,10 +45,10 @@ type Foo struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// What is asked for.
+	// Desired state of the Foo.
 	Spec FooSpec `json:"spec"`
 
-	// What is so.
+	// Observed state of the Foo.
 	// +kubebuilder:default={replicas: 0, availableReplicas: 0, conditions: {{type: "Ready", status: "Unknown", reason: "Pending", message: "Waiting for the controller.", lastTransitionTime: "1970-01-01T00:00:00Z"}}}
 	// +optional
 	Status DeploymentStatus `json:"status,omitempty"`

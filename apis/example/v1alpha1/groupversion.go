@@ -1,4 +1,4 @@
-// Package v1alpha1 holds the kinds Busybox and Foo of the group example.com.
+// Package v1alpha1 contains the kinds Busybox and Foo of the group example.com.
 //
 // +kubebuilder:object:generate=true
 // +groupName=example.com
@@ -13,7 +13,7 @@ import (
 // GroupVersion is the group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "example.com", Version: "v1alpha1"}
 
-// AddToScheme registers the kinds of this package.
+// AddToScheme adds the kinds of this package to a scheme.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &Busybox{}, &BusyboxList{}, &Foo{}, &FooList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

@@ -1,4 +1,4 @@
-// Package loopback chooses the ports on which the servers that tests start listen.
+// Package loopback chooses ports for the servers that tests start.
 package loopback
 
 import (
@@ -8,22 +8,21 @@ import (
 	"strconv"
 )
 
-// The ports come from a range that no usual system takes the ports of outgoing
-// connections from, so that a port that is free now is still free when the
-// server that it was chosen for listens on it.
+// Usual systems do not use this range for outgoing connections. Therefore a port
+// that is free now is still free when the server starts to listen on it.
 const (
 	firstPort = 20000
 	lastPort  = 30000
 )
 
-// Ports returns a function that returns a free port of 127.0.0.1, a different one
-// at each call, or an error if there is none.
+// Ports returns a function that returns a different free port of 127.0.0.1 at each
+// call, or an error if no port is free.
 func Ports() func() (int, error) {
 	chosen := map[int]bool{}
 	return func() (int, error) {
 		for range lastPort - firstPort {
 			port := firstPort + rand.IntN(lastPort-firstPort)
-			if !chosen[port] && free(port) {
+			if !chosen[port] && isFree(port) {
 				chosen[port] = true
 				return port, nil
 			}
@@ -32,7 +31,7 @@ func Ports() func() (int, error) {
 	}
 }
 
-func free(port int) bool {
+func isFree(port int) bool {
 	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
 		return false

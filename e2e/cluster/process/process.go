@@ -1,8 +1,8 @@
 // Package process finds and ends processes by their command lines.
 //
-// The processes of a cluster are daemons: they outlive whoever started them and
-// belong to no common group. What they have in common is the folder of the
-// cluster, which each of them has somewhere in its command line.
+// The processes of a cluster are daemons: they can outlive the process that started
+// them, and do not share a process group. But the command line of each of them
+// contains the folder of the cluster.
 package process
 
 import (
@@ -20,26 +20,26 @@ import (
 	"time"
 )
 
-// pollInterval is how often End looks whether the processes are gone.
+// pollInterval is how often End checks which processes still run.
 const pollInterval = 20 * time.Millisecond
 
-// Match tells from a process's command line whether the process is meant.
+// Match reports whether a process matches, by its command line.
 type Match func(args []string) bool
 
-// Mentions matches the processes with text somewhere in an argument.
+// Mentions matches processes with an argument that contains the text.
 func Mentions(text string) Match {
 	return func(args []string) bool {
 		return slices.ContainsFunc(args, func(arg string) bool { return strings.Contains(arg, text) })
 	}
 }
 
-// Runs matches the processes of a program that mention a folder or what is in it.
+// Runs matches processes of a program with an argument that contains a path in the folder.
 func Runs(program, folder string) Match {
 	mentions := Mentions(folder + "/")
 	return func(args []string) bool { return filepath.Base(args[0]) == program && mentions(args) }
 }
 
-// Find returns the ids of the running processes that match, without this one.
+// Find returns the ids of the matching processes, without this one.
 func Find(match Match) ([]int, error) {
 	commands, err := list()
 	if err != nil {
@@ -55,11 +55,11 @@ func Find(match Match) ([]int, error) {
 	return ids, nil
 }
 
-// End asks the matching processes to terminate and kills those that still run
-// after the grace period. It returns when none is left.
+// End sends SIGTERM to the matching processes, and SIGKILL to those that still run
+// after the grace period. It returns when no matching process runs any more.
 func End(ctx context.Context, match Match, grace time.Duration) error {
 	deadline := time.Now().Add(grace)
-	asked := map[int]bool{}
+	terminated := map[int]bool{}
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
@@ -68,7 +68,7 @@ func End(ctx context.Context, match Match, grace time.Duration) error {
 			return err
 		}
 		for _, id := range ids {
-			if err := signal(id, asked, deadline); err != nil {
+			if err := signal(id, terminated, deadline); err != nil {
 				return err
 			}
 		}
@@ -80,23 +80,23 @@ func End(ctx context.Context, match Match, grace time.Duration) error {
 	}
 }
 
-// signal asks a process to terminate once, and kills it after the deadline.
-func signal(id int, asked map[int]bool, deadline time.Time) error {
+// signal sends SIGTERM to a process once, and SIGKILL after the deadline.
+func signal(id int, terminated map[int]bool, deadline time.Time) error {
 	sig := syscall.SIGTERM
 	switch {
 	case time.Now().After(deadline):
 		sig = syscall.SIGKILL
-	case asked[id]:
+	case terminated[id]:
 		return nil
 	}
-	asked[id] = true
+	terminated[id] = true
 	if err := syscall.Kill(id, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("sending %v to process %d: %w", sig, id, err)
 	}
 	return nil
 }
 
-// list returns the command line of every process that has one; a zombie has none.
+// list returns the command lines of all processes, except for zombies, which have none.
 func list() (map[int][]string, error) {
 	if _, err := os.Stat("/proc/self/cmdline"); err == nil {
 		return listProc()
@@ -113,7 +113,7 @@ func listProc() (map[int][]string, error) {
 	for _, file := range files {
 		line, err := os.ReadFile(file)
 		if err != nil || len(line) == 0 {
-			continue // It ended meanwhile.
+			continue // The process has ended.
 		}
 		id, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err != nil {

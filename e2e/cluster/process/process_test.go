@@ -14,7 +14,7 @@ import (
 	"example.com/upright/e2e/cluster/process"
 )
 
-func TestEndTerminatesADaemonThatMentionsTheText(t *testing.T) {
+func TestEndTerminatesAMatchingDaemon(t *testing.T) {
 	marker := t.TempDir()
 	daemon := start(t, "true", marker)
 
@@ -23,20 +23,20 @@ func TestEndTerminatesADaemonThatMentionsTheText(t *testing.T) {
 	assert.Equal(t, syscall.SIGTERM, endedBy(t, daemon))
 }
 
-func TestEndKillsAProcessThatIgnoresTheRequestToTerminate(t *testing.T) {
+func TestEndKillsAProcessThatIgnoresSIGTERM(t *testing.T) {
 	marker := t.TempDir()
-	stubborn := start(t, "trap '' TERM", marker)
+	daemon := start(t, "trap '' TERM", marker)
 
 	require.NoError(t, process.End(t.Context(), process.Mentions(marker), 0))
 
-	assert.Equal(t, syscall.SIGKILL, endedBy(t, stubborn))
+	assert.Equal(t, syscall.SIGKILL, endedBy(t, daemon))
 }
 
-func TestEndReturnsAtOnceWhereNothingMatches(t *testing.T) {
+func TestEndReturnsIfNoProcessMatches(t *testing.T) {
 	require.NoError(t, process.End(t.Context(), process.Mentions(t.TempDir()), time.Hour))
 }
 
-func TestEndGivesUpWithItsContext(t *testing.T) {
+func TestEndStopsWithItsContext(t *testing.T) {
 	marker := t.TempDir()
 	start(t, "trap '' TERM", marker)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -47,7 +47,7 @@ func TestEndGivesUpWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-func TestFindLeavesOutThisProcess(t *testing.T) {
+func TestFindLeavesOutItsOwnProcess(t *testing.T) {
 	ids, err := process.Find(func([]string) bool { return true })
 	require.NoError(t, err)
 
@@ -55,8 +55,8 @@ func TestFindLeavesOutThisProcess(t *testing.T) {
 	assert.NotContains(t, ids, syscall.Getpid())
 }
 
-// start starts a process that mentions the marker, in a session of its own as a
-// daemon would be, and waits until it has run its preparation.
+// start starts a process with the marker in its command line, in its own session like a
+// daemon. It waits until the process has run the preparation.
 func start(t *testing.T, preparation, marker string) *exec.Cmd {
 	t.Helper()
 	script := preparation + "; echo prepared; read -r; : " + marker
@@ -64,11 +64,11 @@ func start(t *testing.T, preparation, marker string) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	output, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	input, err := cmd.StdinPipe() // To which nothing is ever written.
+	input, err := cmd.StdinPipe() // Nothing is written to it, so that the process waits.
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
-		// By now the group is usually gone, which is not worth an error.
+		// Ignore the error: the process group has usually ended.
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		_ = cmd.Wait()
 		_ = input.Close()
@@ -78,7 +78,7 @@ func start(t *testing.T, preparation, marker string) *exec.Cmd {
 	return cmd
 }
 
-// endedBy is the signal that ended a process.
+// endedBy waits until a process has ended and returns the signal that ended it.
 func endedBy(t *testing.T, cmd *exec.Cmd) syscall.Signal {
 	t.Helper()
 	var exit *exec.ExitError

@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// readyInterval is how often WaitReady asks whether a process is ready.
+// readyInterval is how often WaitReady checks whether a process is ready.
 const readyInterval = 20 * time.Millisecond
 
-// Start runs a program in a session of its own, as a daemon, and has it write to the end of a
-// log. The channel that it returns is closed when the program has ended; its log says why.
+// Start runs a program as a daemon, in its own session. The program appends its output to a log.
+// The returned channel is closed when the program has ended.
 func Start(program, log string, args ...string) (exited <-chan struct{}, err error) {
 	name := filepath.Base(program)
 	output, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("opening the log of %s: %w", name, err)
 	}
-	defer output.Close() // The process keeps a descriptor of its own.
+	defer output.Close() // The process has its own descriptor.
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -40,8 +40,8 @@ func Start(program, log string, args ...string) (exited <-chan struct{}, err err
 	return ended, nil
 }
 
-// WaitReady waits until a process answers at a URL that it is ready. It fails when the
-// process has ended, or the context has.
+// WaitReady waits until a GET request for a URL of the process returns 200. It returns an error
+// if the process or the context ends before that.
 func WaitReady(ctx context.Context, url string, exited <-chan struct{}) error {
 	tick := time.NewTicker(readyInterval)
 	defer tick.Stop()
@@ -71,11 +71,11 @@ func answers(ctx context.Context, url string) bool {
 	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }
 
-// LogExcerpt returns the last lines of a process's log, to be quoted at the end of an error.
+// LogExcerpt returns the last lines of a process's log, as the end of an error message.
 func LogExcerpt(path string, count int) string {
 	log, err := os.ReadFile(path)
 	if err != nil {
-		return "; its log cannot be read: " + err.Error()
+		return "; cannot read its log: " + err.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(string(bytes.ToValidUTF8(log, nil))), "\n")
 	lines = lines[max(0, len(lines)-count):]

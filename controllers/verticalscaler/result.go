@@ -1,0 +1,130 @@
+package verticalscaler
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+)
+
+// reasonRequested counts a pod whose resize was requested in this reconcile.
+const reasonRequested = "requested"
+
+// result counts the pods of a target by what keeps them from having their size.
+type result struct {
+	pods      int
+	requested int // Pods whose resize was requested in this reconcile.
+	byReason  map[string]int
+	message   map[string]string // Message of the first pod of each reason.
+	requeue   time.Duration     // 0 if an event triggers the next reconcile.
+}
+
+func newResult() *result {
+	return &result{byReason: map[string]int{}, message: map[string]string{}}
+}
+
+// add counts a pod. Without a reason, the pod has its size.
+func (r *result) add(pod *corev1.Pod, reason, message string) {
+	r.pods++
+	switch reason {
+	case "":
+		return
+	case reasonRequested:
+		r.requested++
+		reason = autoscalingv1beta1.ReasonResizing
+	}
+	r.byReason[reason]++
+	if r.message[reason] == "" && message != "" {
+		r.message[reason] = fmt.Sprintf("pod %s: %s", pod.Name, message)
+	}
+}
+
+// replaceable are the reasons with which a pod cannot be resized in place but can be replaced.
+var replaceable = []string{
+	autoscalingv1beta1.ReasonQoSClassFixed,
+	autoscalingv1beta1.ReasonResizeUnsupported,
+	autoscalingv1beta1.ReasonResizeInfeasible,
+}
+
+// toReplace returns the number of pods that only a rollout can size, and the first reason.
+func (r *result) toReplace() (count int, reason string) {
+	for _, candidate := range replaceable {
+		if r.byReason[candidate] > 0 && reason == "" {
+			reason = candidate
+		}
+		count += r.byReason[candidate]
+	}
+	return count, reason
+}
+
+// replaced moves the pods to replace to the reason of their rollout.
+func (r *result) replaced(reason string, requeueAfter time.Duration) {
+	count, _ := r.toReplace()
+	for _, candidate := range replaceable {
+		delete(r.byReason, candidate)
+	}
+	r.byReason[reason] = count
+	r.requeueIn(requeueAfter)
+}
+
+// requeueIn requeues the scaler after a time at the latest; 0 changes nothing.
+func (r *result) requeueIn(after time.Duration) {
+	if after > 0 && (r.requeue == 0 || after < r.requeue) {
+		r.requeue = after
+	}
+}
+
+// explanations say what each reason means for the pods that it counts. The first reason that
+// counts a pod becomes that of the condition: those that a user must act on come first.
+var explanations = []struct {
+	reason, explanation string
+	// requeueAfter is the time after which to check again if no event reports a change.
+	requeueAfter time.Duration
+}{
+	{autoscalingv1beta1.ReasonResizeRefused, "cannot be resized because the API server refuses it", refusalPause},
+	{autoscalingv1beta1.ReasonQoSClassFixed, "cannot be resized in place because their quality of service class would change: " +
+		"set different requests and limits in the Deployment, or restart its pods (kubectl rollout restart)", 0},
+	{autoscalingv1beta1.ReasonPodLevelResources, "have pod-level resources, which are not sized: " +
+		"remove spec.resources from the pod template", 0},
+	{autoscalingv1beta1.ReasonResizeUnsupported, "run on nodes that do not support in-place resize: it needs Linux and Kubernetes 1.33 or later", 0},
+	{autoscalingv1beta1.ReasonResizeInfeasible, "would be too large for their nodes: lower maxAllowed, or restart the pods (kubectl rollout restart)", 0},
+	{autoscalingv1beta1.ReasonResizeFailed, "could not be resized by their nodes. The kubelet keeps retrying. " +
+		"Memory that is in use cannot be lowered: set minAllowed or restart the pods", 0},
+	{autoscalingv1beta1.ReasonResizeDeferred, "wait until their nodes have room: add nodes or lower maxAllowed", 0},
+	{autoscalingv1beta1.ReasonRolloutNeedsOutage, "cannot be resized in place, and a rollout would leave no pod running: " +
+		"set spec.behavior.rollout.allowOutage, or give the Deployment a surge", 0},
+	{autoscalingv1beta1.ReasonDeploymentPaused, "cannot be resized in place, and the Deployment is paused: resume it", 0},
+	{autoscalingv1beta1.ReasonRolloutCooldown, "cannot be resized in place and wait for the cooldown after the last rollout, " +
+		"see spec.behavior.rollout.cooldownSeconds", 0},
+	{autoscalingv1beta1.ReasonRolloutInProgress, "cannot be resized in place and are replaced by the rollout in progress", 0},
+	{autoscalingv1beta1.ReasonRestartsLimited, "wait for the restart of containers in other pods, see spec.behavior.maxRestartingPercent", 0},
+	{autoscalingv1beta1.ReasonResizing, "are being resized", 0},
+	{autoscalingv1beta1.ReasonStabilizing, "wait for the stabilization window, see spec.behavior", time.Minute},
+}
+
+// summary returns the most important reason and its message, or "" if all pods have their size.
+func (r *result) summary() (reason, message string) {
+	for _, e := range explanations {
+		if count := r.byReason[e.reason]; count > 0 {
+			message = fmt.Sprintf("%d of %d pods %s", count, r.pods, e.explanation)
+			if detail := r.message[e.reason]; detail != "" {
+				message += " (" + detail + ")"
+			}
+			return e.reason, message + "."
+		}
+	}
+	return "", ""
+}
+
+// requeueAfter returns the time after which to reconcile again, or 0 if an event triggers it.
+func (r *result) requeueAfter() time.Duration {
+	soonest := r.requeue
+	for _, e := range explanations {
+		if r.byReason[e.reason] > 0 && e.requeueAfter > 0 && (soonest == 0 || e.requeueAfter < soonest) {
+			soonest = e.requeueAfter
+		}
+	}
+	return soonest
+}

@@ -1,0 +1,121 @@
+package verticalscaler
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/controllers/recommendation"
+	"example.com/upright/internal/history"
+	"example.com/upright/internal/sizing"
+)
+
+// scope is what one reconcile observes and decides. The five steps share nothing else: each
+// step adds to the scope, and publish derives the conditions from it.
+type scope struct {
+	now    time.Time
+	scaler *autoscalingv1beta1.VerticalScaler // As it was read.
+
+	// Observed.
+
+	// target is the metadata of the Deployment, nil if it does not exist.
+	target *metav1.PartialObjectMetadata
+	// older is the older scaler that acts on the same Deployment, nil if there is none.
+	older *autoscalingv1beta1.VerticalScaler
+	pods  []corev1.Pod
+	// constraints limit the sizes of the namespace.
+	constraints sizing.Constraints
+	// deployment is the whole target, nil unless its pods are to be sized.
+	deployment *appsv1.Deployment
+	// scaledByHPA maps the resources that are left to a HorizontalPodAutoscaler to its name.
+	scaledByHPA map[corev1.ResourceName]string
+	// policyMissing is true if the API server does not size new pods.
+	policyMissing bool
+
+	// Recommended.
+
+	workload       *history.WorkloadHistory
+	recommendation recommendation.Result
+	// unavailable is why usage cannot be read, and what to do; empty if it can.
+	unavailable string
+
+	// status is the status to publish. Recommend and size fill it in.
+	status autoscalingv1beta1.VerticalScalerStatus
+
+	// Applied.
+
+	result *result
+
+	// failure is the first error of a step. Later steps are skipped.
+	failure *failure
+}
+
+// failure is the error of a step, as a reason and message of the conditions that it affects.
+type failure struct {
+	reason  string
+	message string
+	err     error
+}
+
+// newScope returns the scope of a reconcile. Its status is the published one, without what
+// belongs to a previous target.
+func newScope(scaler *autoscalingv1beta1.VerticalScaler, now time.Time) *scope {
+	s := &scope{now: now, scaler: scaler, status: *scaler.Status.DeepCopy(), result: newResult()}
+	if s.status.DeploymentName != scaler.Spec.DeploymentName {
+		s.status.DeploymentName = scaler.Spec.DeploymentName
+		s.status.Recommendations, s.status.Sizing, s.status.Fallback = nil, nil, nil
+	}
+	return s
+}
+
+// fail stops the reconcile before the next step that is not publish.
+func (s *scope) fail(reason, message string, err error) {
+	if err != nil && s.failure == nil {
+		s.failure = &failure{reason: reason, message: message + " (" + cause(err) + "). The controller retries.", err: err}
+	}
+}
+
+func (s *scope) hasFailed() bool { return s.failure != nil }
+
+// failedWith returns the failure of a step by the reason of its conditions, or nil.
+func (s *scope) failedWith(reasons ...string) *failure {
+	for _, reason := range reasons {
+		if s.failure != nil && s.failure.reason == reason {
+			return s.failure
+		}
+	}
+	return nil
+}
+
+// appliesSizes reports whether this scaler is to size the pods of a target that exists.
+func (s *scope) appliesSizes() bool {
+	return s.target != nil && s.older == nil && !s.scaler.Spec.Suspend &&
+		s.scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeOff
+}
+
+// isPinned reports whether the published sizing must not change.
+func (s *scope) isPinned() bool {
+	return s.scaler.Annotations[autoscalingv1beta1.AnnotationPin] == "true"
+}
+
+// hasFallback reports whether new pods get a fallback size now.
+func (s *scope) hasFallback() bool { return isInForce(s.status.Fallback, s.now) }
+
+// cause returns a text for an error that is the same each time the same error repeats. Error
+// texts contain ports, times and object names: in a condition they would make every retry a
+// write of the status.
+func cause(err error) string {
+	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
+		return string(reason)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return string(metav1.StatusReasonTimeout)
+	}
+	return "see the manager's log"
+}
