@@ -16,12 +16,8 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-const (
-	// annotationResize is the pod annotation that sets the simulated node's answer to a resize.
-	annotationResize = "simulation.upright.example.com/resize"
-	// annotationRestartedAt is the pod template annotation that starts a rollout.
-	annotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
-)
+// annotationRestartedAt is the pod template annotation that starts a rollout.
+const annotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
 
 // templateResources are the container's resources in the chart and in newWebDeployment.
 // recommendedResources are the resources that newImmediateScaler gives such a container: its limits
@@ -116,8 +112,8 @@ func waitForResources(t *testing.T, deployment *appsv1.Deployment, want corev1.R
 	})
 }
 
-// countScalerWrites counts the successful writes to a resource in a namespace for VerticalScalers.
-func countScalerWrites(t *testing.T, namespace, resource string) int {
+// countScalerWrites counts the successful writes to a kind of resource in a namespace for VerticalScalers.
+func countScalerWrites(t *testing.T, namespace, changed string) int {
 	t.Helper()
 	requests, err := auditedRequests()
 	require.NoError(t, err)
@@ -125,7 +121,7 @@ func countScalerWrites(t *testing.T, namespace, resource string) int {
 	for i := range requests {
 		r := &requests[i]
 		if r.ofScaler() && r.writes() && r.ResponseStatus.Code < 300 &&
-			r.ObjectRef.Namespace == namespace && r.permission().resource == resource {
+			r.ObjectRef.Namespace == namespace && r.permission().resource == changed {
 			count++
 		}
 	}

@@ -119,7 +119,7 @@ func refusals(requests []request) error {
 		r := &requests[i]
 		if r.refused() && !reported[r.permission()] {
 			reported[r.permission()] = true
-			all = append(all, fmt.Errorf("the API server refused the manager %v (%s): %s",
+			all = append(all, fmt.Errorf("the manager is not allowed to %v (%s): %s",
 				r.permission(), r.RequestURI, r.ResponseStatus.Message))
 		}
 	}
@@ -166,7 +166,7 @@ func TestAuditCheckFindsRefusalsAndUnusedPermissions(t *testing.T) {
 
 	require.NoError(t, err)
 	assert.Len(t, requests, 5)
-	require.EqualError(t, refusals(requests), "the API server refused the manager create pods (): User cannot create pods")
+	require.EqualError(t, refusals(requests), "the manager is not allowed to create pods (): User cannot create pods")
 	require.NoError(t, unused([]permission{
 		{"watch", "apps", "deployments", ""},
 		{"update", "coordination.k8s.io", "leases", "mine"},

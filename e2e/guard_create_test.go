@@ -18,8 +18,8 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// checkFailedCreate checks the ReplicaSet of a FailedCreate event: without Upright, the API server
-// would refuse its pods too.
+// checkFailedCreate checks the ReplicaSet of a FailedCreate event. It is a violation if the API server
+// accepts the ReplicaSet's pods without Upright.
 func (g *guard) checkFailedCreate(obj any) {
 	event, ok := obj.(*corev1.Event)
 	// Upright learns that a quota is exceeded from a refusal. checkAllCreatable checks quotas after the tests.

@@ -20,8 +20,8 @@ func (r *request) ofScaler() bool {
 	return strings.Contains(r.RequestURI, "fieldManager="+scalerManager)
 }
 
-// scalerWrites are the resources that a VerticalScaler's controller writes. Of these, checkpoints and
-// Deployments can have owner references: a checkpoint's is intended, and the guard checks Deployments.
+// scalerWrites are the resources that a VerticalScaler's controller writes. Requests for two of them can
+// set owner references: that of a checkpoint is intended, and the guard checks those of Deployments.
 var scalerWrites = []string{
 	"verticalscalers/status", "verticalscalercheckpoints", "pods/resize", "deployments",
 }
@@ -61,7 +61,7 @@ func forbiddenWrites(requests []request, owned map[string]bool) error {
 }
 
 // checkOwners returns an error for each remaining object that has a VerticalScaler among its owners.
-// Only checkpoints may have one: nothing else is deleted with its VerticalScaler.
+// Only checkpoints may have one: no other object is deleted with a VerticalScaler.
 func checkOwners(ctx context.Context) error {
 	server, err := discovery.NewDiscoveryClientForConfig(env.config)
 	if err != nil {
@@ -132,10 +132,10 @@ func TestGuardFindsForbiddenWrites(t *testing.T) {
 		of("delete", "deployments", "theirs", 404, ""),
 	}, owned))
 	for what, forbidden := range map[string]request{
-		"deleted a Deployment that it never owned":     of("delete", "deployments", "theirs", 200, ""),
-		"created a Deployment for a VerticalScaler":       of("patch", "deployments", "ours", 201, forScaler),
+		"deleted a Deployment that it never owned":                          of("delete", "deployments", "theirs", 200, ""),
+		"created a Deployment for a VerticalScaler":                         of("patch", "deployments", "ours", 201, forScaler),
 		"wrote for a VerticalScaler in a namespace without VerticalScalers": of("patch", "pods/resize", "theirs", 200, forScaler),
-		"wrote an unexpected resource for a VerticalScaler":      of("patch", "replicasets", "ours", 200, forScaler),
+		"wrote an unexpected resource for a VerticalScaler":                 of("patch", "replicasets", "ours", 200, forScaler),
 	} {
 		require.ErrorContains(t, forbiddenWrites([]request{status, forbidden}, owned), what)
 	}

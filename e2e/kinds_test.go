@@ -16,7 +16,7 @@ import (
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 )
 
-// kind is a kind whose objects own a Deployment.
+// kind is one of the kinds that own a Deployment.
 type kind struct {
 	resource string
 	version  string

@@ -23,7 +23,7 @@ import (
 	"example.com/upright/internal/usage"
 )
 
-// usageOf returns the annotations, in pairs, that have a pod's container use so much.
+// usageOf returns the pod annotations, in pairs, that set the usage of a simulated container.
 func usageOf(container string, used consumption) []string {
 	return []string{
 		"usage-cpu.kwok.x-k8s.io/" + container, fmt.Sprintf("%vm", used.cpu),
@@ -31,7 +31,7 @@ func usageOf(container string, used consumption) []string {
 	}
 }
 
-// setContainers has a Deployment's pods run these containers, each of which uses so much.
+// setContainers replaces a Deployment's containers. The values are their usage.
 func setContainers(deployment *appsv1.Deployment, containers map[string]consumption) {
 	template := &deployment.Spec.Template
 	image := template.Spec.Containers[0].Image
@@ -42,15 +42,15 @@ func setContainers(deployment *appsv1.Deployment, containers map[string]consumpt
 	}
 }
 
-// newRecommender returns a scaler that recommends and leaves pods as they are.
+// newRecommender returns a scaler that only recommends.
 func newRecommender(namespace, name, deployment string) *autoscalingv1beta1.VerticalScaler {
 	scaler := newScaler(namespace, name, deployment)
 	scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeOff
 	return scaler
 }
 
-// createScaled creates a scaler that only recommends and then its target, of which no sample
-// is missed.
+// createScaled creates a scaler that only recommends, and then its Deployment, so that the manager
+// misses no sample.
 func createScaled(t *testing.T, deployment *appsv1.Deployment) *autoscalingv1beta1.VerticalScaler {
 	t.Helper()
 	scaler := create(t, newRecommender(deployment.Namespace, deployment.Name, deployment.Name))
@@ -58,8 +58,8 @@ func createScaled(t *testing.T, deployment *appsv1.Deployment) *autoscalingv1bet
 	return scaler
 }
 
-// startScaledPod runs a pod of a Deployment that has a scaler, with one container that requests so
-// many mebibytes and uses next to nothing, and waits until the scaler knows of the pod.
+// startScaledPod starts a pod of a Deployment that has a scaler. Its container "app" requests this number
+// of mebibytes and uses nearly nothing. It returns when the scaler has found the pod.
 func startScaledPod(t *testing.T, namespace string, request float64) (*autoscalingv1beta1.VerticalScaler, *corev1.Pod) {
 	t.Helper()
 	deployment := newDeployment(namespace, "web", 1)
@@ -77,13 +77,13 @@ func startScaledPod(t *testing.T, namespace string, request float64) (*autoscali
 	return scaler, &listPods(t, namespace)[0]
 }
 
-// oomKilledTarget returns the target of a container that was killed for lack of memory while it
-// requested so many mebibytes and used less: a fifth more is needed, and 100Mi at least.
+// oomKilledTarget returns the target for a container that was OOM killed once while it used less than
+// its request in mebibytes. An OOM kill adds a fifth of the request, and at least 100Mi.
 func oomKilledTarget(t require.TestingT, request float64) corev1.ResourceList {
 	return targetFor(t, consumption{memory: max(request*1.2, request+100)}, 1)
 }
 
-// countedOOMKills returns how many OOM kills the manager has counted.
+// countedOOMKills returns the number of OOM kills that the current manager has counted.
 func countedOOMKills(t *testing.T) float64 {
 	t.Helper()
 	namespace := newNamespace(t)
@@ -98,8 +98,8 @@ func countedOOMKills(t *testing.T) float64 {
 	return counted
 }
 
-// waitForUsageRead waits until a manager has read usage of a namespace's pods that was measured after
-// a time.
+// waitForUsageRead waits until a manager has read usage that the metrics API measured after this time in
+// a namespace's pods.
 func waitForUsageRead(t *testing.T, manager *cluster.Manager, namespace string, after time.Time) {
 	t.Helper()
 	observer := newObserver(t, namespace)
@@ -118,12 +118,11 @@ func waitForUsageRead(t *testing.T, manager *cluster.Manager, namespace string, 
 	}
 	var before float64
 	eventually(t, func(c *assert.CollectT) { before = readings(c) })
-	// The first reading to end now may have begun before.
+	// The next reading to end may have started before the sample was available.
 	eventually(t, func(c *assert.CollectT) { require.GreaterOrEqual(c, readings(c), before+2) })
 }
 
-// requireRecommendations requires that a scaler recommends for just these containers, which use
-// so much now.
+// requireRecommendations requires that a scaler has recommendations for exactly these containers.
 func requireRecommendations(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler, containers ...string) {
 	requireCondition(t, refresh(t, scaler).Status.Conditions, "RecommendationReady", metav1.ConditionTrue, "Recommended")
 	requireCondition(t, scaler.Status.Conditions, "Ready", metav1.ConditionTrue, "Recommended")
@@ -134,7 +133,7 @@ func requireRecommendations(t require.TestingT, scaler *autoscalingv1beta1.Verti
 	require.ElementsMatch(t, containers, names)
 }
 
-// waitForRecommendations waits until a scaler recommends CPU and memory for just these containers.
+// waitForRecommendations waits until a scaler recommends CPU and memory for exactly these containers.
 func waitForRecommendations(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, containers ...string) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
@@ -145,19 +144,19 @@ func waitForRecommendations(t *testing.T, scaler *autoscalingv1beta1.VerticalSca
 	})
 }
 
-// recommendationFor returns what a scaler, as it was read last, recommends for a container.
+// recommendationFor returns a container's recommendation from the status that was read last.
 func recommendationFor(
 	t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler, container string,
 ) *autoscalingv1beta1.ContainerRecommendation {
 	i := slices.IndexFunc(scaler.Status.Recommendations, func(r autoscalingv1beta1.ContainerRecommendation) bool {
 		return r.ContainerName == container
 	})
-	require.GreaterOrEqual(t, i, 0, "there is no recommendation for %s", container)
+	require.GreaterOrEqual(t, i, 0, "no recommendation for %s", container)
 	return &scaler.Status.Recommendations[i]
 }
 
-// targetFor returns the target of a container that used so much all the time, in a pod of so
-// many containers.
+// targetFor returns the target for a container with constant usage, in a pod with this number of
+// containers.
 func targetFor(t require.TestingT, used consumption, containers int) corev1.ResourceList {
 	history := recommender.New(recommender.DefaultHalfLife)
 	require.NoError(t, history.AddCPU(time.Now(), used.cpu/1000))
@@ -165,7 +164,7 @@ func targetFor(t require.TestingT, used consumption, containers int) corev1.Reso
 	return amountsOf(history.Recommend(recommender.DefaultPolicy(containers)))
 }
 
-// memoryOf returns an amount of memory as it is shown.
+// memoryOf returns the memory in its printed form.
 func memoryOf(amounts corev1.ResourceList) string { return amounts.Memory().String() }
 
 func amountsOf(recommendation recommender.Recommendation) corev1.ResourceList {
@@ -175,8 +174,8 @@ func amountsOf(recommendation recommender.Recommendation) corev1.ResourceList {
 	}
 }
 
-// requireTarget requires that a container's target is that of a usage: the memory exactly, and
-// the CPU, which metrics-server does not measure exactly, nearly.
+// requireTarget requires the target for a usage: exactly for memory, and approximately for CPU, which
+// metrics-server does not measure exactly.
 func requireTarget(
 	t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler, container string, used consumption,
 ) {
@@ -186,7 +185,7 @@ func requireTarget(
 	require.InEpsilon(t, want.Cpu().AsApproximateFloat64(), got.Cpu().AsApproximateFloat64(), 0.2, "CPU of %s", container)
 }
 
-// conditionMessage returns what a scaler, as it was read last, says in a condition.
+// conditionMessage returns a condition's message from the status that was read last.
 func conditionMessage(scaler *autoscalingv1beta1.VerticalScaler, conditionType string) string {
 	if condition := meta.FindStatusCondition(scaler.Status.Conditions, conditionType); condition != nil {
 		return condition.Message
@@ -194,7 +193,7 @@ func conditionMessage(scaler *autoscalingv1beta1.VerticalScaler, conditionType s
 	return ""
 }
 
-// observer reads the usage of a namespace's pods as the manager does.
+// observer reads the usage of a namespace's pods and builds histories from it, as the manager does.
 type observer struct {
 	source    usage.Source
 	filter    *usage.Filter
@@ -203,14 +202,14 @@ type observer struct {
 
 func newObserver(t *testing.T, namespace string) *observer {
 	t.Helper()
-	client, err := rest.HTTPClientFor(env.config)
+	httpClient, err := rest.HTTPClientFor(env.config)
 	require.NoError(t, err)
-	source, err := usage.NewMetricsAPI(env.config, client, namespace)
+	source, err := usage.NewMetricsAPI(env.config, httpClient, namespace)
 	require.NoError(t, err)
 	return &observer{source: source, filter: usage.NewFilter(time.Hour), histories: map[string]*recommender.History{}}
 }
 
-// observe adds the samples that have not been seen before.
+// observe adds all new samples to the histories.
 func (o *observer) observe(t require.TestingT) {
 	samples, err := o.source.Read(context.Background())
 	require.NoError(t, err)
@@ -226,7 +225,7 @@ func (o *observer) observe(t require.TestingT) {
 	}
 }
 
-// targets returns the target of each container that follows from all samples so far.
+// targets returns each container's target for all samples so far.
 func (o *observer) targets() map[string]corev1.ResourceList {
 	targets := map[string]corev1.ResourceList{}
 	for container, history := range o.histories {
@@ -235,8 +234,7 @@ func (o *observer) targets() map[string]corev1.ResourceList {
 	return targets
 }
 
-// requireTargets requires that what a scaler recommends is exactly what follows from all the
-// samples that there were.
+// requireTargets requires that a scaler recommends exactly the targets for all samples so far.
 func (o *observer) requireTargets(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler) {
 	o.observe(t)
 	require.NotEmpty(t, o.histories)

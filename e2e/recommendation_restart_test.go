@@ -13,26 +13,28 @@ import (
 	"example.com/upright/internal/recommender"
 )
 
-// The tests of this file stop the manager, so they are not parallel.
-
-// TestWhatWasLearnedOutlivesTheManager kills and stops managers in turn, all of which learn of
-// one Deployment. A container of it ran out of memory once.
-func TestWhatWasLearnedOutlivesTheManager(t *testing.T) {
+// The test stops and kills managers, so it is not parallel. The subtests follow one another: all
+// managers recommend for the same Deployment, whose container was OOM killed once.
+func TestHistoryAndOOMKillsSurviveTheManager(t *testing.T) {
 	const request = 400
-	restartManagerWith(t) // It saves nothing before it stops.
+	restartManagerWith(t) // A new manager writes no checkpoint before it stops.
 	namespace := newNamespace(t)
 	scaler, pod := startScaledPod(t, namespace, request)
-	annotate(t, pod, "simulation.upright.example.com/oom-kill", "app/1")
-	recommends := func(target string) {
+	counted := countedOOMKills(t)
+	annotate(t, pod, annotationOOMKill, "app/1")
+	waitForTargetMemory := func(memory string) {
 		t.Helper()
 		eventually(t, func(c *assert.CollectT) {
 			requireRecommendations(c, scaler, "app")
-			require.Equal(c, target, memoryOf(scaler.Status.PodTarget))
+			require.Equal(c, memory, memoryOf(scaler.Status.PodTarget))
 		})
 	}
-	recommends(memoryOf(oomKilledTarget(t, request)))
+	waitForTargetMemory(memoryOf(oomKilledTarget(t, request)))
+	waitForRestart(t, pod, "app", 1) // The kill moves from the container's state to its last state.
+	waitForAllReconciled(t)
+	assert.InDelta(t, 1, countedOOMKills(t)-counted, 0)
 
-	t.Run("a leader that hands over to another when it is asked to stop", func(t *testing.T) {
+	t.Run("a leader stops and another manager takes over", func(t *testing.T) {
 		leader := env.manager
 		other, err := env.newManager(t.Context())
 		require.NoError(t, err)
@@ -41,20 +43,20 @@ func TestWhatWasLearnedOutlivesTheManager(t *testing.T) {
 
 		require.NoError(t, leader.Stop(t.Context()))
 
-		handed := savedHistory(t, scaler)
-		assert.Positive(t, sampleCount(handed))
-		waitForUsageRead(t, other, namespace, handed.LastSample())
+		first := savedHistory(t, scaler)
+		assert.Positive(t, sampleCount(first))
+		waitForUsageRead(t, other, namespace, first.LastSample())
 		require.NoError(t, other.Stop(t.Context()))
 		last := savedHistory(t, scaler)
-		assert.Greater(t, sampleCount(last), sampleCount(handed))
-		assert.Equal(t, handed.FirstSample(), last.FirstSample())
-		assert.Greater(t, last.LastSample(), handed.LastSample())
+		assert.Greater(t, sampleCount(last), sampleCount(first))
+		assert.Equal(t, first.FirstSample(), last.FirstSample())
+		assert.Greater(t, last.LastSample(), first.LastSample())
 		assert.Equal(t, memoryOf(oomKilledTarget(t, request)), memoryOf(refresh(t, scaler).Status.PodTarget))
 		assert.Len(t, getCheckpoint(t, scaler).Data.OOMKills, 1)
 	})
 
-	t.Run("a manager that was killed", func(t *testing.T) {
-		// Its Lease would run on for a while, which another test waits for.
+	t.Run("a manager is killed", func(t *testing.T) {
+		// Without a Lease, because that of a killed manager stays valid for a while.
 		args := []string{"--checkpoint-interval=1s", "--leader-elect=false"}
 		require.NoError(t, env.startManager(t.Context(), args...))
 		waitForAllReconciled(t)
@@ -63,17 +65,17 @@ func TestWhatWasLearnedOutlivesTheManager(t *testing.T) {
 
 		require.NoError(t, env.startManager(t.Context(), args...))
 
-		recommends(memoryOf(oomKilledTarget(t, request)))
+		waitForTargetMemory(memoryOf(oomKilledTarget(t, request)))
 		waitForAllReconciled(t)
-		assert.Zero(t, countedOOMKills(t), "the kill, which the pod still waitForUsage, counts already")
-		// What was published stays until something is known, so that it must be asked for anew.
+		assert.Zero(t, countedOOMKills(t), "the checkpoint has the kill, which the pod still shows")
+		// The published recommendation stays until there is a history. Another margin shows that there is.
 		edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
 			s.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{MarginPercent: ptr.To[int32](100)}
 		})
 		policy := recommender.DefaultPolicy(1)
 		policy.Margin = 1
 		want := amountsOf(before.Recommend(policy))
-		recommends(memoryOf(want))
+		waitForTargetMemory(memoryOf(want))
 		eventually(t, func(c *assert.CollectT) {
 			after := savedHistory(c, scaler)
 			require.GreaterOrEqual(c, sampleCount(after), sampleCount(before))
@@ -82,7 +84,7 @@ func TestWhatWasLearnedOutlivesTheManager(t *testing.T) {
 		assert.Len(t, getCheckpoint(t, scaler).Data.OOMKills, 1)
 	})
 
-	t.Run("until the scaler is deleted, whose checkpoint goes with it and nothing else", func(t *testing.T) {
+	t.Run("only the checkpoint is deleted with the scaler", func(t *testing.T) {
 		checkpoint := getCheckpoint(t, scaler)
 		before := workloadVersions(t, namespace)
 		require.Len(t, before, 3, "a Deployment, a ReplicaSet and a pod")
@@ -95,14 +97,14 @@ func TestWhatWasLearnedOutlivesTheManager(t *testing.T) {
 	})
 }
 
-// restartManagerWith has the manager run with further arguments until the test ends.
+// restartManagerWith restarts the manager with more arguments until the test ends.
 func restartManagerWith(t *testing.T, args ...string) {
 	t.Helper()
 	require.NoError(t, env.manager.Stop(t.Context()))
 	require.NoError(t, env.startManager(t.Context(), args...))
 	t.Cleanup(func() {
 		ctx := context.WithoutCancel(t.Context())
-		_ = env.manager.Stop(ctx) // The test may have ended it in its own way.
+		_ = env.manager.Stop(ctx) // The test may have killed it.
 		assert.NoError(t, env.startManager(ctx))
 	})
 }
@@ -113,7 +115,7 @@ func getCheckpoint(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler
 	})
 }
 
-// savedHistory returns what a scaler's checkpoint has of its only container.
+// savedHistory returns the history in a scaler's checkpoint, which has one container.
 func savedHistory(t require.TestingT, scaler *autoscalingv1beta1.VerticalScaler) *recommender.History {
 	saved := getCheckpoint(t, scaler)
 	require.Len(t, saved.Data.Containers, 1)

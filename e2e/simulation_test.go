@@ -16,9 +16,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// What the simulated nodes do because of annotations, in e2e/cluster/manifests/simulation.
+// These tests cover the simulated nodes, which e2e/cluster/manifests/simulation defines.
 
-func TestSimulatedUsageOfAContainerComesBeforeThatOfItsPod(t *testing.T) {
+// Annotations of a pod that control its simulated node.
+const (
+	annotationOOMKill     = "simulation.upright.example.com/oom-kill"
+	annotationHoldRestart = "simulation.upright.example.com/hold-restart"
+	annotationResize      = "simulation.upright.example.com/resize" // The answer to a resize.
+)
+
+func TestSimulatedUsageOfAContainerOverridesThatOfItsPod(t *testing.T) {
 	t.Parallel()
 	pod := startPod(t, "kwok.x-k8s.io/usage-cpu", "70m", "kwok.x-k8s.io/usage-memory", "90Mi",
 		"usage-cpu.kwok.x-k8s.io/"+longName, "300m", "usage-memory.kwok.x-k8s.io/"+longName, "200Mi",
@@ -32,7 +39,7 @@ func TestSimulatedUsageOfAContainerComesBeforeThatOfItsPod(t *testing.T) {
 	waitForUsage(t, pod, map[string]consumption{"app": {500, 100}, longName: {40, 200}, "sidecar": {2000, 20}})
 }
 
-func TestSimulatedOOMKillShowsOnceForEachValueOfTheAnnotation(t *testing.T) {
+func TestSimulatedOOMKillHappensOncePerAnnotationValue(t *testing.T) {
 	t.Parallel()
 	for _, container := range []string{"app", "sidecar"} {
 		t.Run(container, func(t *testing.T) {
@@ -40,12 +47,12 @@ func TestSimulatedOOMKillShowsOnceForEachValueOfTheAnnotation(t *testing.T) {
 			pod := startPod(t)
 			before := containerStatuses(pod)
 
-			annotate(t, pod, "simulation.upright.example.com/oom-kill", container+"/1")
+			annotate(t, pod, annotationOOMKill, container+"/1")
 
 			first := waitForRestart(t, pod, container, 1)
 			requireOOMKilled(t, first.LastTerminationState.Terminated)
 			assert.Equal(t, before[container].State.Running.StartedAt, first.LastTerminationState.Terminated.StartedAt)
-			annotate(t, pod, "simulation.upright.example.com/oom-kill", container+"/2")
+			annotate(t, pod, annotationOOMKill, container+"/2")
 			second := waitForRestart(t, pod, container, 2)
 			requireOOMKilled(t, second.LastTerminationState.Terminated)
 			assert.Equal(t, first.State.Running.StartedAt, second.LastTerminationState.Terminated.StartedAt)
@@ -59,10 +66,10 @@ func TestSimulatedOOMKillShowsOnceForEachValueOfTheAnnotation(t *testing.T) {
 	}
 }
 
-func TestSimulatedOOMKillComesOnceForEachPodOfAnAnnotatedTemplate(t *testing.T) {
+func TestSimulatedOOMKillHappensOncePerPodOfAnAnnotatedTemplate(t *testing.T) {
 	t.Parallel()
 
-	pod := startPod(t, "simulation.upright.example.com/oom-kill", "app/1")
+	pod := startPod(t, annotationOOMKill, "app/1")
 
 	requireOOMKilled(t, waitForRestart(t, pod, "app", 1).LastTerminationState.Terminated)
 	annotate(t, pod, "some.example.com/other", "annotation")
@@ -72,13 +79,15 @@ func TestSimulatedOOMKillComesOnceForEachPodOfAnAnnotatedTemplate(t *testing.T) 
 	requireOOMKilled(t, containerStatuses(pod)["app"].LastTerminationState.Terminated)
 }
 
-func TestSimulatedOOMKillLeavesAContainerTerminatedWhileItsRestartIsHeld(t *testing.T) {
+func TestSimulatedOOMKillKeepsAContainerTerminatedWhileRestartsAreOnHold(t *testing.T) {
 	t.Parallel()
-	pod := startPod(t, "simulation.upright.example.com/hold-restart", "")
+	pod := startPod(t, annotationHoldRestart, "")
 
-	annotate(t, pod, "simulation.upright.example.com/oom-kill", "app/1")
+	annotate(t, pod, annotationOOMKill, "app/1")
 
-	eventually(t, func(c *assert.CollectT) { requireOOMKilled(c, containerStatuses(refresh(c, pod))["app"].State.Terminated) })
+	eventually(t, func(c *assert.CollectT) {
+		requireOOMKilled(c, containerStatuses(refresh(c, pod))["app"].State.Terminated)
+	})
 	requestResize(t, pod, longName, corev1.ResourceCPU, "200m")
 	waitForResized(t, pod, longName, corev1.ResourceCPU, "200m")
 	killed := containerStatuses(pod)["app"]
@@ -87,11 +96,11 @@ func TestSimulatedOOMKillLeavesAContainerTerminatedWhileItsRestartIsHeld(t *test
 	assert.Zero(t, killed.RestartCount)
 	requirePodCondition(t, pod, corev1.PodReady, corev1.ConditionFalse, "ContainersNotReady")
 	requirePodCondition(t, pod, corev1.ContainersReady, corev1.ConditionFalse, "ContainersNotReady")
-	edit(t, pod, func(p *corev1.Pod) { delete(p.Annotations, "simulation.upright.example.com/hold-restart") })
+	edit(t, pod, func(p *corev1.Pod) { delete(p.Annotations, annotationHoldRestart) })
 	assert.Equal(t, killed.State, waitForRestart(t, pod, "app", 1).LastTerminationState)
 }
 
-func TestSimulatedResizeRestartsAContainerWhereItsPolicySaysSo(t *testing.T) {
+func TestSimulatedResizeRestartsAContainerAsItsPolicyRequires(t *testing.T) {
 	t.Parallel()
 	for _, container := range []string{"app", "sidecar"} {
 		t.Run(container, func(t *testing.T) {
@@ -112,7 +121,7 @@ func TestSimulatedResizeRestartsAContainerWhereItsPolicySaysSo(t *testing.T) {
 	}
 }
 
-func TestSimulatedResizeIsAnsweredAsTheAnnotationSaysUntilItGoesAway(t *testing.T) {
+func TestSimulatedResizeGetsTheAnswerOfTheAnnotation(t *testing.T) {
 	t.Parallel()
 	for answer, condition := range map[string]corev1.PodConditionType{
 		corev1.PodReasonDeferred: corev1.PodResizePending, corev1.PodReasonInfeasible: corev1.PodResizePending,
@@ -120,7 +129,7 @@ func TestSimulatedResizeIsAnsweredAsTheAnnotationSaysUntilItGoesAway(t *testing.
 	} {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
-			pod := startPod(t, "simulation.upright.example.com/resize", answer)
+			pod := startPod(t, annotationResize, answer)
 			allocated := map[corev1.PodConditionType]string{corev1.PodResizePending: "100m", corev1.PodResizeInProgress: "200m"}
 
 			for range 2 {
@@ -140,23 +149,23 @@ func TestSimulatedResizeIsAnsweredAsTheAnnotationSaysUntilItGoesAway(t *testing.
 			eventually(t, func(c *assert.CollectT) {
 				requirePodCondition(c, refresh(c, pod), condition, corev1.ConditionTrue, answer)
 			})
-			edit(t, pod, func(p *corev1.Pod) { delete(p.Annotations, "simulation.upright.example.com/resize") })
+			edit(t, pod, func(p *corev1.Pod) { delete(p.Annotations, annotationResize) })
 			waitForResized(t, pod, "app", corev1.ResourceCPU, "300m")
 		})
 	}
 }
 
-// A container's name may have as many characters.
+// longName has the maximum length of a container's name.
 var longName = strings.Repeat("x", 63)
 
-// consumption is in millicores and mebibytes.
+// consumption is CPU usage in millicores and memory usage in mebibytes.
 type consumption struct {
 	cpu    float64
 	memory float64
 }
 
-// waitForUsage waits until the metrics API waitForUsage what each container of a pod uses. CPU time is
-// divided by the time between two readings, which is not measured exactly.
+// waitForUsage waits until the metrics API shows this usage of each container of a pod. CPU usage is not
+// exact: the time between two measurements is not.
 func waitForUsage(t *testing.T, pod *corev1.Pod, containers map[string]consumption) {
 	t.Helper()
 	metrics, err := versioned.NewForConfig(env.config)
@@ -173,8 +182,8 @@ func waitForUsage(t *testing.T, pod *corev1.Pod, containers map[string]consumpti
 	})
 }
 
-// startPod runs a Deployment's pod of two containers and a sidecar, with annotations in pairs
-// from the pod template, in a namespace of its own.
+// startPod starts a pod of a Deployment in a new namespace. The pod has two containers, a sidecar, and
+// these annotations, in pairs.
 func startPod(t *testing.T, annotations ...string) *corev1.Pod {
 	t.Helper()
 	deployment := newDeployment(newNamespace(t), "app", 1)
@@ -201,7 +210,7 @@ func startPod(t *testing.T, annotations ...string) *corev1.Pod {
 	return &listPods(t, deployment.Namespace)[0]
 }
 
-// annotate sets annotations, in pairs, on a live pod.
+// annotate sets annotations, in pairs, on a pod.
 func annotate(t *testing.T, pod *corev1.Pod, annotations ...string) {
 	t.Helper()
 	edit(t, pod, func(p *corev1.Pod) {
@@ -211,6 +220,7 @@ func annotate(t *testing.T, pod *corev1.Pod, annotations ...string) {
 	})
 }
 
+// pairs returns annotations, given in pairs, as a map.
 func pairs(annotations []string) map[string]string {
 	all := map[string]string{}
 	for i := 0; i < len(annotations); i += 2 {
@@ -219,7 +229,7 @@ func pairs(annotations []string) map[string]string {
 	return all
 }
 
-// containerStatuses returns the status of each container of a pod.
+// containerStatuses returns the status of each container of a pod by name.
 func containerStatuses(pod *corev1.Pod) map[string]corev1.ContainerStatus {
 	all := map[string]corev1.ContainerStatus{}
 	for _, status := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
@@ -228,7 +238,7 @@ func containerStatuses(pod *corev1.Pod) map[string]corev1.ContainerStatus {
 	return all
 }
 
-// waitForRestart waits until a container that was restarted so many times runs.
+// waitForRestart waits until a container runs and has this number of restarts.
 func waitForRestart(t *testing.T, pod *corev1.Pod, container string, times int32) corev1.ContainerStatus {
 	t.Helper()
 	var status corev1.ContainerStatus
@@ -259,7 +269,7 @@ func requirePodCondition(
 	require.Equal(t, reason, pod.Status.Conditions[i].Reason, "reason of %s", conditionType)
 }
 
-// requestResize asks for another amount of a resource for a container, in place.
+// requestResize requests another amount of a resource for a container.
 func requestResize(t *testing.T, pod *corev1.Pod, container string, name corev1.ResourceName, amount string) {
 	t.Helper()
 	refresh(t, pod)
@@ -274,7 +284,7 @@ func requestResize(t *testing.T, pod *corev1.Pod, container string, name corev1.
 	require.NoError(t, env.client.SubResource("resize").Patch(t.Context(), pod, client.StrategicMergeFrom(before)))
 }
 
-// waitForResized waits until a container has what was asked for, and nothing is pending.
+// waitForResized waits until a container has the requested amount and its pod has no pending resize.
 func waitForResized(t *testing.T, pod *corev1.Pod, container string, name corev1.ResourceName, amount string) {
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {

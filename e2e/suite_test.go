@@ -98,11 +98,10 @@ func getDeployment(t require.TestingT, namespace, name string) *appsv1.Deploymen
 	return refresh(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}})
 }
 
-// listPods returns the pods of a namespace that the options select, by default all.
-func listPods(t require.TestingT, namespace string, options ...client.ListOption) []corev1.Pod {
+// listPods returns all pods of a namespace.
+func listPods(t require.TestingT, namespace string) []corev1.Pod {
 	var pods corev1.PodList
-	options = append(options, client.InNamespace(namespace))
-	require.NoError(t, env.client.List(context.Background(), &pods, options...))
+	require.NoError(t, env.client.List(context.Background(), &pods, client.InNamespace(namespace)))
 	return pods.Items
 }
 

@@ -1,150 +1,28 @@
-package controllers
+package owned
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
+	"k8s.io/apimachinery/pkg/runtime"
+	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"example.com/upright/indexers"
 )
 
-// intercept makes the manager's client go through functions.
-func intercept(funcs interceptor.Funcs) func(*ctrl.Options, *rest.Config) {
-	return func(options *ctrl.Options, _ *rest.Config) {
-		options.NewClient = func(config *rest.Config, options client.Options) (client.Client, error) {
-			c, err := client.NewWithWatch(config, options)
-			if err != nil {
-				return nil, err
-			}
-			return interceptor.NewClient(c, funcs), nil
-		}
-	}
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-func (f roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
-
-// writes are the requests by which a manager changes what the API server holds.
-type writes struct {
-	mu   sync.Mutex
-	seen []string // Method and path of each.
-}
-
-// record makes the manager's writes known.
-func (w *writes) record(_ *ctrl.Options, config *rest.Config) {
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			if request.Method != http.MethodGet {
-				w.mu.Lock()
-				w.seen = append(w.seen, request.Method+" "+request.URL.Path)
-				w.mu.Unlock()
-			}
-			return next.RoundTrip(request)
-		})
-	})
-}
-
-// all returns every write so far.
-func (w *writes) all() []string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return append([]string(nil), w.seen...)
-}
-
-// to returns the writes so far whose path has a part.
-func (w *writes) to(part string) []string {
-	var found []string
-	for _, write := range w.all() {
-		if strings.Contains(write, part) {
-			found = append(found, write)
-		}
-	}
-	return found
-}
-
-// connection is a manager's connection to the API server, which can be cut.
-type connection struct {
-	mu      sync.Mutex
-	broken  chan struct{} // Closed while the connection is cut.
-	refused int           // Requests since then.
-}
-
-func newConnection() *connection { return &connection{broken: make(chan struct{})} }
-
-// use makes the manager use the connection.
-func (c *connection) use(_ *ctrl.Options, config *rest.Config) {
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(request *http.Request) (*http.Response, error) {
-			broken, err := c.open()
-			if err != nil {
-				return nil, err
-			}
-			ctx, cancel := context.WithCancel(request.Context())
-			go func() {
-				defer cancel()
-				select {
-				case <-broken:
-				case <-request.Context().Done():
-				}
-			}()
-			return next.RoundTrip(request.WithContext(ctx))
-		})
-	})
-}
-
-// open returns what is closed when the connection is cut, unless it is.
-func (c *connection) open() (<-chan struct{}, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case <-c.broken:
-		c.refused++
-		return nil, errors.New("no connection")
-	default:
-		return c.broken, nil
-	}
-}
-
-// cut ends every request, watches included, and refuses further ones.
-func (c *connection) cut() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	close(c.broken)
-	c.refused = 0
-}
-
-// restore lets requests through.
-func (c *connection) restore() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.broken = make(chan struct{})
-}
-
-// refusals returns how many requests were refused since the connection was cut.
-func (c *connection) refusals() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.refused
-}
-
-// likeCached returns a client that reads from the API server what the manager's client reads
-// from its cache: objects that know their kind, and lists by the index of a Deployment's
-// controller. Writes, and reads where funcs has a Get, go through funcs.
-func likeCached(t *testing.T, funcs interceptor.Funcs) client.Client {
+// newDirectClient returns a client that reads from the API server and behaves like the manager's
+// client, which reads from a cache: objects have their kind set, and Deployments are listed by
+// the index of their controller. All other requests, and reads if funcs has a Get, go through
+// funcs.
+func newDirectClient(t *testing.T, funcs interceptor.Funcs) client.Client {
 	t.Helper()
 	require.Nil(t, funcs.List)
 	get := funcs.Get
@@ -161,24 +39,56 @@ func likeCached(t *testing.T, funcs interceptor.Funcs) client.Client {
 		obj.GetObjectKind().SetGroupVersionKind(gvk)
 		return err
 	}
-	funcs.List = func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
-		var options client.ListOptions
-		options.ApplyOptions(opts)
-		field, uid, _ := strings.Cut(options.FieldSelector.String(), "=")
-		if field != indexers.DeploymentController {
-			return fmt.Errorf("no index %q", field)
-		}
-		if err := c.List(ctx, list, client.InNamespace(options.Namespace)); err != nil {
-			return err
-		}
-		deployments := list.(*appsv1.DeploymentList)
-		deployments.Items = slices.DeleteFunc(deployments.Items, func(d appsv1.Deployment) bool {
-			controller := metav1.GetControllerOf(&d)
-			return controller == nil || string(controller.UID) != uid
-		})
-		return nil
-	}
+	funcs.List = listByController
 	c, err := client.NewWithWatch(env.Config, client.Options{Scheme: env.Client.Scheme()})
 	require.NoError(t, err)
 	return interceptor.NewClient(c, funcs)
+}
+
+// listByController lists the Deployments of a controller without an index.
+func listByController(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	var options client.ListOptions
+	options.ApplyOptions(opts)
+	field, uid, _ := strings.Cut(options.FieldSelector.String(), "=")
+	deployments, ok := list.(*appsv1.DeploymentList)
+	if !ok || field != indexers.DeploymentController {
+		return fmt.Errorf("no index %q of %T", field, list)
+	}
+	if err := c.List(ctx, list, client.InNamespace(options.Namespace)); err != nil {
+		return err
+	}
+	deployments.Items = slices.DeleteFunc(deployments.Items, func(d appsv1.Deployment) bool {
+		controller := metav1.GetControllerOf(&d)
+		return controller == nil || string(controller.UID) != uid
+	})
+	return nil
+}
+
+// onDeploymentApply calls check before each apply of a Deployment. An error of check replaces
+// the apply.
+func onDeploymentApply(check func(*appsv1ac.DeploymentApplyConfiguration) error) interceptor.Funcs {
+	return interceptor.Funcs{
+		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			if d, ok := obj.(*appsv1ac.DeploymentApplyConfiguration); ok {
+				if err := check(d); err != nil {
+					return err
+				}
+			}
+			return c.Apply(ctx, obj, opts...)
+		},
+	}
+}
+
+// onStatusApply calls check before each apply of a status. An error of check replaces the apply.
+func onStatusApply(check func(context.Context) error) interceptor.Funcs {
+	return interceptor.Funcs{
+		SubResourceApply: func(
+			ctx context.Context, c client.Client, subresource string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
+		) error {
+			if err := check(ctx); err != nil {
+				return err
+			}
+			return c.SubResource(subresource).Apply(ctx, obj, opts...)
+		},
+	}
 }

@@ -1,4 +1,4 @@
-package controllers
+package owned
 
 import (
 	"testing"
@@ -11,24 +11,26 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"example.com/upright/internal/testenv"
 )
 
-// ofOne returns an object, of a kind, with a UID.
-func ofOne(kind ownerKind, deployment string) client.Object {
+// newOwner returns an object with a UID.
+func newOwner(kind ownerKind, deployment string) client.Object {
 	obj := kind.newObject("default", deployment)
 	obj.SetUID("u1")
 	return obj
 }
 
-func TestDeploymentsBearTheirNameReplicasAndOwner(t *testing.T) {
+func TestDeploymentHasNameReplicasAndOwnerReference(t *testing.T) {
 	t.Parallel()
 	groups := map[string]string{"Busybox": "example.com/v1alpha1", "Memcached": "cache.example.com/v1alpha1", "Foo": "example.com/v1alpha1"}
 	for _, kind := range ownerKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			owner := ofOne(kind, "box")
+			owner := newOwner(kind, "web")
 			d := kind.desired(owner)
-			assert.Equal(t, "box", *d.Name)
+			assert.Equal(t, "web", *d.Name)
 			assert.Equal(t, "default", *d.Namespace)
 			assert.Equal(t, int32(2), *d.Spec.Replicas)
 			assert.Equal(t, "upright", d.Labels["app.kubernetes.io/managed-by"])
@@ -48,7 +50,7 @@ func TestDeploymentsBearTheirNameReplicasAndOwner(t *testing.T) {
 	}
 }
 
-func TestDeploymentsHaveTheContainerOfTheirKind(t *testing.T) {
+func TestDeploymentHasContainerOfItsKind(t *testing.T) {
 	t.Parallel()
 	type port struct {
 		name string
@@ -65,15 +67,15 @@ func TestDeploymentsHaveTheContainerOfTheirKind(t *testing.T) {
 	} {
 		t.Run(test.kind, func(t *testing.T) {
 			t.Parallel()
-			busybox, memcached := newBusybox("default", "box"), newMemcached("default", "box")
+			busybox, memcached := newBusybox("default", "web"), newMemcached("default", "web")
 			busybox.Spec.Image, memcached.Spec.Image = "repo/image:1", "repo/image:1"
-			d := map[string]*corev1ac.PodTemplateSpecApplyConfiguration{
+			template := map[string]*corev1ac.PodTemplateSpecApplyConfiguration{
 				"Busybox":   busyboxDeployment(busybox).Spec.Template,
 				"Memcached": memcachedDeployment(memcached).Spec.Template,
-				"Foo":       fooDeployment(newFoo("default", "box")).Spec.Template,
+				"Foo":       fooDeployment(newFoo("default", "web")).Spec.Template,
 			}[test.kind]
-			require.Len(t, d.Spec.Containers, 1)
-			container := d.Spec.Containers[0]
+			require.Len(t, template.Spec.Containers, 1)
+			container := template.Spec.Containers[0]
 			assert.Equal(t, test.container, *container.Name)
 			assert.Equal(t, test.image, *container.Image)
 			assert.Equal(t, test.command, container.Command)
@@ -86,12 +88,12 @@ func TestDeploymentsHaveTheContainerOfTheirKind(t *testing.T) {
 	}
 }
 
-func TestDeploymentsDeclareTheResourcesOfTheSpec(t *testing.T) {
+func TestDeploymentHasResourcesOfTheSpec(t *testing.T) {
 	t.Parallel()
 	for _, kind := range ownerKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			owner := ofOne(kind, "box")
+			owner := newOwner(kind, "web")
 			requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7m")}
 			limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("9Mi")}
 			*kind.resources(owner) = corev1.ResourceRequirements{Requests: requests, Limits: limits}
@@ -107,11 +109,12 @@ func TestDeploymentsDeclareTheResourcesOfTheSpec(t *testing.T) {
 	}
 }
 
-// TestSelectorsMatchTheirOwnPodsAndNoOther tries every Deployment of a namespace against every other's pods.
-func TestSelectorsMatchTheirOwnPodsAndNoOther(t *testing.T) {
+// TestSelectorMatchesOnlyItsOwnPods compares the selector of each Deployment with the pods of all
+// Deployments in a namespace.
+func TestSelectorMatchesOnlyItsOwnPods(t *testing.T) {
 	t.Parallel()
 	pods := map[string]labels.Set{
-		// A Helm chart's usual labels, for releases named like ours.
+		// The usual labels of Helm charts, with our Deployments' names as release names.
 		"Helm release of memcached": {"app.kubernetes.io/name": "memcached", "app.kubernetes.io/instance": "one", "app.kubernetes.io/managed-by": "Helm"},
 		"Helm release of busybox":   {"app.kubernetes.io/name": "busybox", "app.kubernetes.io/instance": "one"},
 		"Helm release of nginx":     {"app.kubernetes.io/name": "nginx", "app.kubernetes.io/instance": "one"},
@@ -120,14 +123,14 @@ func TestSelectorsMatchTheirOwnPodsAndNoOther(t *testing.T) {
 	selectors := map[string]labels.Selector{}
 	for _, kind := range ownerKinds {
 		for _, name := range []string{"one", "two"} {
-			d := kind.desired(ofOne(kind, name))
+			d := kind.desired(newOwner(kind, name))
 			selector, err := metav1.LabelSelectorAsSelector(&metav1.LabelSelector{MatchLabels: d.Spec.Selector.MatchLabels})
 			require.NoError(t, err)
 			selectors[kind.name+" "+name] = selector
 			pods[kind.name+" "+name] = d.Spec.Template.Labels
 		}
 	}
-	// What a Helm release's own Deployments and Services select by, for releases named like ours.
+	// The usual selectors of the Deployments and Services of such releases.
 	for _, app := range []string{"busybox", "memcached", "nginx"} {
 		selectors["Helm release of "+app] = labels.SelectorFromSet(labels.Set{
 			"app.kubernetes.io/name": app, "app.kubernetes.io/instance": "one",
@@ -140,42 +143,43 @@ func TestSelectorsMatchTheirOwnPodsAndNoOther(t *testing.T) {
 	}
 }
 
-// TestPodsMeetTheRestrictedPodSecurityStandard creates a pod of each kind in a namespace
-// whose API server enforces the standard, and shows that the same pod is refused once it
-// asks for more.
+// TestPodsMeetTheRestrictedPodSecurityStandard creates a pod of each kind in a namespace that
+// enforces the standard. To show that it is enforced, the same pod with more privileges is
+// rejected.
 func TestPodsMeetTheRestrictedPodSecurityStandard(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-		enforce(t, namespace)
-		applied, err := asDeployment(kind.desired(create(t, kind.newObject(namespace, "box"))))
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+		enforceRestricted(t, namespace)
+		applied, err := asDeployment(kind.desired(testenv.Create(t, env, kind.newObject(namespace, "web"))))
 		require.NoError(t, err)
 		pod := &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "restricted", Labels: applied.Spec.Template.Labels},
 			Spec:       applied.Spec.Template.Spec,
 		}
-		create(t, pod.DeepCopy())
-		assert.Equal(t, corev1.PodQOSBurstable, refresh(t, pod).Status.QOSClass, "the default resources can be resized in place")
+		testenv.Create(t, env, pod.DeepCopy())
+		assert.Equal(t, corev1.PodQOSBurstable, testenv.Refresh(t, env, pod).Status.QOSClass, "the default resources can be resized in place")
 
-		lax := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "lax"}, Spec: *applied.Spec.Template.Spec.DeepCopy()}
-		lax.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil
-		require.ErrorContains(t, env.Client.Create(t.Context(), lax), "violates PodSecurity")
+		privileged := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "privileged"}, Spec: *applied.Spec.Template.Spec.DeepCopy()}
+		privileged.Spec.Containers[0].SecurityContext.AllowPrivilegeEscalation = nil
+		require.ErrorContains(t, env.Client.Create(t.Context(), privileged), "violates PodSecurity")
 	})
 }
 
-// enforce makes a namespace refuse pods that do not meet the restricted Pod Security Standard.
-func enforce(t *testing.T, namespace string) {
+// enforceRestricted makes a namespace reject pods that do not meet the restricted Pod Security
+// Standard.
+func enforceRestricted(t *testing.T, namespace string) {
 	t.Helper()
-	edit(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, func(n *corev1.Namespace) {
+	testenv.Edit(t, env, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, func(n *corev1.Namespace) {
 		n.Labels["pod-security.kubernetes.io/enforce"] = "restricted"
 	})
 }
 
-// TestPodsAreHardened shows what goes beyond the standard.
-func TestPodsAreHardened(t *testing.T) {
+// TestPodsAreHardenedBeyondTheStandard shows what the restricted standard does not require.
+func TestPodsAreHardenedBeyondTheStandard(t *testing.T) {
 	t.Parallel()
 	for _, kind := range ownerKinds {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
-			spec := kind.desired(ofOne(kind, "box")).Spec.Template.Spec
+			spec := kind.desired(newOwner(kind, "web")).Spec.Template.Spec
 			assert.False(t, *spec.AutomountServiceAccountToken)
 			assert.NotZero(t, *spec.SecurityContext.RunAsUser)
 			assert.True(t, *spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem)

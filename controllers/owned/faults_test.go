@@ -1,4 +1,4 @@
-package controllers
+package owned
 
 import (
 	"context"
@@ -13,258 +13,231 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"example.com/upright/internal/ownedstatus"
+	"example.com/upright/internal/testenv"
 )
 
-// onDeployment makes applies of Deployments go through refuse, whose error, where there is
-// one, is the answer.
-func onDeployment(refuse func(*appsv1ac.DeploymentApplyConfiguration) error) interceptor.Funcs {
-	return interceptor.Funcs{
-		Apply: func(ctx context.Context, c client.WithWatch, obj runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			if d, is := obj.(*appsv1ac.DeploymentApplyConfiguration); is {
-				if err := refuse(d); err != nil {
-					return err
-				}
-			}
-			return c.Apply(ctx, obj, opts...)
-		},
-	}
-}
-
-// onStatus makes writes of status go through refuse.
-func onStatus(refuse func(context.Context) error) interceptor.Funcs {
-	return interceptor.Funcs{
-		SubResourceApply: func(
-			ctx context.Context, c client.Client, subresource string, obj runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption,
-		) error {
-			if err := refuse(ctx); err != nil {
-				return err
-			}
-			return c.SubResource(subresource).Apply(ctx, obj, opts...)
-		},
-	}
-}
-
-var errInvalid = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "box",
+var errInvalid = apierrors.NewInvalid(schema.GroupKind{Group: "apps", Kind: "Deployment"}, "web",
 	field.ErrorList{field.Required(field.NewPath("spec", "template"), "a Deployment has pods")})
 
-// TestOwnersTryAgainWhatAQuotaRefuses has the API server itself refuse the Deployment.
-func TestOwnersTryAgainWhatAQuotaRefuses(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
+// TestOwnerRetriesDeploymentThatQuotaRejects uses a ResourceQuota, which the API server enforces.
+func TestOwnerRetriesDeploymentThatQuotaRejects(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
 		none := corev1.ResourceList{"count/deployments.apps": resource.MustParse("0")}
-		quota := create(t, &corev1.ResourceQuota{
+		quota := testenv.Create(t, env, &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"},
 			Spec:       corev1.ResourceQuotaSpec{Hard: none},
 		})
 		quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
 		require.NoError(t, env.Client.Status().Update(t.Context(), quota))
 		startManager(t, namespace)
-		obj := create(t, kind.newObject(namespace, "box"))
+		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
 
-		status := kind.is(t, obj, metav1.ConditionFalse, "ApplyFailed")
-		assertCondition(t, status.Conditions, "Degraded", metav1.ConditionTrue, "ApplyFailed")
-		assertCondition(t, status.Conditions, "Progressing", metav1.ConditionTrue, "ApplyFailed")
+		status := kind.waitForReady(t, obj, metav1.ConditionFalse, "ApplyFailed")
+		testenv.AssertCondition(t, status.Conditions, "Degraded", metav1.ConditionTrue, "ApplyFailed")
+		testenv.AssertCondition(t, status.Conditions, "Progressing", metav1.ConditionTrue, "ApplyFailed")
 		assert.Contains(t, status.Conditions[0].Message, "exceeded quota: none")
-		assertToldOnce(t, obj, corev1.EventTypeWarning, "ApplyFailed")
+		waitForOneEvent(t, obj, corev1.EventTypeWarning, "ApplyFailed")
 
-		require.NoError(t, env.Client.Delete(t.Context(), quota))
-		rollOut(t, deployment(t, namespace, "box"))
-		kind.is(t, obj, metav1.ConditionTrue, "AsExpected")
-		assertToldOnce(t, obj, corev1.EventTypeNormal, "Recovered")
-		assertToldOnce(t, obj, corev1.EventTypeWarning, "ApplyFailed")
+		testenv.Delete(t, env, quota)
+		testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, "web"))
+		kind.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
+		waitForOneEvent(t, obj, corev1.EventTypeNormal, "Recovered")
+		waitForOneEvent(t, obj, corev1.EventTypeWarning, "ApplyFailed")
 	})
 }
 
-// TestOwnersKeepTrueCountsWhileAnApplyFails shows that what is known of the Deployment is
-// said also when it cannot be brought up to date.
-func TestOwnersKeepTrueCountsWhileAnApplyFails(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-		var failing atomic.Bool
-		startManager(t, namespace, intercept(onDeployment(func(*appsv1ac.DeploymentApplyConfiguration) error {
-			if failing.Load() {
+func TestOwnerPublishesReplicaCountsWhenApplyFails(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+		var isFailing atomic.Bool
+		startManager(t, namespace, testenv.Intercept(onDeploymentApply(func(*appsv1ac.DeploymentApplyConfiguration) error {
+			if isFailing.Load() {
 				return errors.New("not now")
 			}
 			return nil
 		})))
-		obj := kind.bringUp(t, namespace, "box")
-		before := kind.status(refresh(t, obj))
-		failing.Store(true)
-		kind.resize(t, obj, 3)
-		status := kind.is(t, obj, metav1.ConditionFalse, "ApplyFailed")
+		obj := kind.createReady(t, namespace, "web")
+		before := kind.status(testenv.Refresh(t, env, obj))
+		isFailing.Store(true)
+		kind.setSize(t, obj, 3)
+		status := kind.waitForReady(t, obj, metav1.ConditionFalse, "ApplyFailed")
 		assert.Equal(t, int32(2), status.Replicas)
 		assert.Equal(t, int32(2), status.AvailableReplicas)
-		assert.Equal(t, before.Selector, status.Selector, "an autoscaler needs it")
-		failing.Store(false)
-		require.EventuallyWithT(t, func(c *assert.CollectT) {
-			assert.Equal(c, int32(3), *refresh(c, deployment(t, namespace, "box")).Spec.Replicas)
-		}, soon, often)
-		kind.is(t, obj, metav1.ConditionFalse, "RolloutInProgress")
+		assert.Equal(t, before.Selector, status.Selector, "an autoscaler needs the selector")
+		isFailing.Store(false)
+		waitForReplicas(t, testenv.WaitForDeployment(t, env, namespace, "web"), 3)
+		kind.waitForReady(t, obj, metav1.ConditionFalse, "RolloutInProgress")
 	})
 }
 
-func TestOwnersDoNotTryAgainADeploymentThatIsInvalidUntilTheSpecChanges(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-		var tries atomic.Int32
-		startManager(t, namespace, intercept(onDeployment(func(d *appsv1ac.DeploymentApplyConfiguration) error {
+// waitForReplicas waits until a Deployment has the given number of replicas in its spec.
+func waitForReplicas(t *testing.T, d *appsv1.Deployment, replicas int32) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Equal(c, replicas, *testenv.Refresh(c, env, d).Spec.Replicas)
+	}, testenv.Timeout, testenv.Poll)
+}
+
+func TestOwnerRetriesInvalidDeploymentOnlyAfterSpecChanges(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+		var applies atomic.Int32
+		startManager(t, namespace, testenv.Intercept(onDeploymentApply(func(d *appsv1ac.DeploymentApplyConfiguration) error {
 			if *d.Spec.Replicas == 2 {
-				tries.Add(1)
+				applies.Add(1)
 				return errInvalid
 			}
 			return nil
 		})))
-		obj := create(t, kind.newObject(namespace, "box"))
-		status := kind.is(t, obj, metav1.ConditionFalse, "DeploymentRefused")
-		assertCondition(t, status.Conditions, "Degraded", metav1.ConditionTrue, "DeploymentRefused")
-		assertCondition(t, status.Conditions, "Progressing", metav1.ConditionFalse, "DeploymentRefused")
-		assert.Contains(t, status.Conditions[0].Message, "change the spec")
-		assertToldOnce(t, obj, corev1.EventTypeWarning, "DeploymentRefused")
-		// The object's creation and the write of its status are two events that may each mean a pass.
-		assert.Never(t, func() bool { return tries.Load() > 2 }, aWhile, often)
+		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+		status := kind.waitForReady(t, obj, metav1.ConditionFalse, "DeploymentRefused")
+		testenv.AssertCondition(t, status.Conditions, "Degraded", metav1.ConditionTrue, "DeploymentRefused")
+		testenv.AssertCondition(t, status.Conditions, "Progressing", metav1.ConditionFalse, "DeploymentRefused")
+		assert.Contains(t, status.Conditions[0].Message, "Change the spec")
+		waitForOneEvent(t, obj, corev1.EventTypeWarning, "DeploymentRefused")
+		// The creation of the object and the write of its status can each trigger a reconcile.
+		assert.Never(t, func() bool { return applies.Load() > 2 }, testenv.Quiet, testenv.Poll)
 
-		kind.resize(t, obj, 3)
-		rollOut(t, deployment(t, namespace, "box"))
-		kind.is(t, obj, metav1.ConditionTrue, "AsExpected")
+		kind.setSize(t, obj, 3)
+		testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, "web"))
+		kind.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
 	})
 }
 
-func TestOwnersMakeUpForAStatusThatCouldNotBeWritten(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-		var failures atomic.Int32
-		startManager(t, namespace, intercept(onStatus(func(context.Context) error {
-			if failures.Add(1) <= 3 {
+func TestOwnerRetriesFailedStatusWrite(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+		var writes atomic.Int32
+		startManager(t, namespace, testenv.Intercept(onStatusApply(func(context.Context) error {
+			if writes.Add(1) <= 3 {
 				return errors.New("status: not now")
 			}
 			return nil
 		})))
-		obj := create(t, kind.newObject(namespace, "box"))
-		kind.is(t, obj, metav1.ConditionFalse, "RolloutInProgress")
-		assert.GreaterOrEqual(t, failures.Load(), int32(4))
-		failures.Store(0)
-		rollOut(t, deployment(t, namespace, "box"))
-		kind.is(t, obj, metav1.ConditionTrue, "AsExpected")
-		assert.GreaterOrEqual(t, failures.Load(), int32(4))
+		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+		kind.waitForReady(t, obj, metav1.ConditionFalse, "RolloutInProgress")
+		assert.GreaterOrEqual(t, writes.Load(), int32(4))
+		writes.Store(0)
+		testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, "web"))
+		kind.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
+		assert.GreaterOrEqual(t, writes.Load(), int32(4))
 	})
 }
 
-func TestAFailedStatusWriteDoesNotHideThePassesOwnError(t *testing.T) {
+func TestFailedStatusWriteDoesNotHideReconcileError(t *testing.T) {
 	statusErr := errors.New("status: not now")
-	for name, own := range map[string]error{
+	for name, applyErr := range map[string]error{
 		"transient":     errors.New("deployment: not now"),
 		"terminal":      errInvalid,
-		"name is taken": &ownedstatus.NameTakenError{Deployment: "box"},
+		"name is taken": &ownedstatus.NameTakenError{Deployment: "web"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-				obj := create(t, kind.newObject(namespace, "box"))
-				funcs := onDeployment(func(*appsv1ac.DeploymentApplyConfiguration) error { return own })
-				failing := true
-				funcs.SubResourceApply = onStatus(func(context.Context) error {
-					if failing {
+			forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+				obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+				isFailing := true
+				funcs := onStatusApply(func(context.Context) error {
+					if isFailing {
 						return statusErr
 					}
 					return nil
-				}).SubResourceApply
-				passes := kind.passesOver(obj, likeCached(t, funcs))
-				_, err := passes.pass()
+				})
+				funcs.Apply = onDeploymentApply(func(*appsv1ac.DeploymentApplyConfiguration) error { return applyErr }).Apply
+				r := kind.reconcilerOf(obj, newDirectClient(t, funcs))
+				_, err := r.reconcile()
 				require.ErrorIs(t, err, statusErr)
-				require.ErrorIs(t, err, own)
-				require.NotErrorIs(t, err, reconcile.TerminalError(nil), "the status must be tried again")
-				assert.Empty(t, passes.events(), "what the status does not say yet")
+				require.ErrorIs(t, err, applyErr)
+				require.NotErrorIs(t, err, reconcile.TerminalError(nil), "the status write must be retried")
+				assert.Empty(t, r.events(), "no event before the status is published")
 
-				failing = false
-				_, err = passes.pass()
+				isFailing = false
+				_, err = r.reconcile()
 				require.NotErrorIs(t, err, statusErr)
-				status := kind.status(refresh(t, obj))
-				assertCondition(t, status.Conditions, "Degraded", metav1.ConditionTrue, status.Conditions[0].Reason)
-				assert.Len(t, passes.events(), 1)
+				status := kind.status(testenv.Refresh(t, env, obj))
+				testenv.AssertCondition(t, status.Conditions, "Degraded", metav1.ConditionTrue, status.Conditions[0].Reason)
+				assert.Len(t, r.events(), 1)
 			})
 		})
 	}
 }
 
-func TestRetryableTriesAgainOnlyWhatTimeMayHeal(t *testing.T) {
+func TestOnlyTransientErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	transient := errors.New("not now")
 	require.NoError(t, retryable(nil))
-	require.NoError(t, retryable(&ownedstatus.NameTakenError{Deployment: "box"}), "the watch tells when it is free")
+	require.NoError(t, retryable(&ownedstatus.NameTakenError{Deployment: "web"}), "the watch delivers when the name is free")
 	require.ErrorIs(t, retryable(errInvalid), reconcile.TerminalError(nil))
 	require.ErrorIs(t, retryable(errInvalid), errInvalid)
 	require.Equal(t, transient, retryable(transient))
-	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "box", transient)
-	require.NotErrorIs(t, retryable(forbidden), reconcile.TerminalError(nil), "a quota or a role may change")
+	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "web", transient)
+	require.NotErrorIs(t, retryable(forbidden), reconcile.TerminalError(nil), "a quota or a role can change")
 }
 
-func TestOwnersRecoverFromALostConnection(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-		link := newConnection()
-		startManager(t, namespace, link.use)
-		obj := kind.bringUp(t, namespace, "box")
-		d := deployment(t, namespace, "box")
+func TestOwnerRecoversFromLostConnection(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+		connection := testenv.NewConnection()
+		startManager(t, namespace, connection.Use)
+		obj := kind.createReady(t, namespace, "web")
+		d := testenv.WaitForDeployment(t, env, namespace, "web")
 		before := d.UID
-		link.cut()
-		require.NoError(t, env.Client.Delete(t.Context(), d))
-		kind.resize(t, obj, 3)
-		added := create(t, kind.newObject(namespace, "added"))
+		connection.Cut()
+		testenv.Delete(t, env, d)
+		kind.setSize(t, obj, 3)
+		added := testenv.Create(t, env, kind.newObject(namespace, "added"))
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
-			assert.Positive(c, link.refusals(), "the watches were not cut")
-		}, soon, often)
-		link.restore()
+			assert.Positive(c, connection.Refused(), "the watches are not cut")
+		}, testenv.Timeout, testenv.Poll)
+		connection.Restore()
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
-			refresh(c, d)
+			testenv.Refresh(c, env, d)
 			assert.NotEqual(c, before, d.UID)
 			assert.Equal(c, int32(3), *d.Spec.Replicas)
-		}, 2*soon, often)
-		rollOut(t, d)
-		kind.is(t, obj, metav1.ConditionTrue, "AsExpected")
-		rollOut(t, deployment(t, namespace, "added"))
-		kind.is(t, added, metav1.ConditionTrue, "AsExpected")
+		}, 2*testenv.Timeout, testenv.Poll)
+		testenv.MarkAvailable(t, env, d)
+		kind.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
+		testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, "added"))
+		kind.waitForReady(t, added, metav1.ConditionTrue, "AsExpected")
 	})
 }
 
-// TestTheNextManagerFinishesWhatOneLeftThatEndedBetweenItsTwoWrites stops a manager that has
-// written the Deployment and waits to write the status.
-func TestTheNextManagerFinishesWhatOneLeftThatEndedBetweenItsTwoWrites(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
+// TestNextManagerWritesTheStatusThatThePreviousOneDidNot stops a manager between its two writes:
+// it has written the Deployment and waits to write the status.
+func TestNextManagerWritesTheStatusThatThePreviousOneDidNot(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
 		atStatus := make(chan struct{}, 100)
-		m := startManager(t, namespace, intercept(onStatus(func(ctx context.Context) error {
+		m := startManager(t, namespace, testenv.Intercept(onStatusApply(func(ctx context.Context) error {
 			atStatus <- struct{}{}
 			<-ctx.Done()
 			return ctx.Err()
 		})))
-		obj := create(t, kind.newObject(namespace, "box"))
+		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
 		<-atStatus
-		m.stop()
-		d := deployment(t, namespace, "box")
-		assertCondition(t, kind.status(refresh(t, obj)).Conditions, "Ready", metav1.ConditionUnknown, "Pending")
+		m.Stop()
+		d := testenv.WaitForDeployment(t, env, namespace, "web")
+		testenv.AssertCondition(t, kind.status(testenv.Refresh(t, env, obj)).Conditions, "Ready", metav1.ConditionUnknown, "Pending")
 
-		var wrote writes
-		startManager(t, namespace, wrote.record)
-		kind.is(t, obj, metav1.ConditionFalse, "RolloutInProgress")
+		var writes testenv.Writes
+		startManager(t, namespace, writes.Record)
+		kind.waitForReady(t, obj, metav1.ConditionFalse, "RolloutInProgress")
 		before := d.DeepCopy()
-		assert.Equal(t, before, refresh(t, d))
-		assert.Empty(t, wrote.to("/deployments/"), "the Deployment is as it should be")
-		rollOut(t, d)
-		kind.is(t, obj, metav1.ConditionTrue, "AsExpected")
-		assert.Len(t, wrote.all(), 2, "%v", wrote.all())
+		assert.Equal(t, before, testenv.Refresh(t, env, d))
+		assert.Empty(t, writes.To("/deployments/"), "the Deployment has its desired state")
+		testenv.MarkAvailable(t, env, d)
+		kind.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
+		assert.Len(t, writes.All(), 2, "%v", writes.All())
 	})
 }
 
-func TestOwnersRepairADeploymentAlsoWhenItsStatusIsLost(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
+func TestOwnerIsNotReadyWhileDeploymentStatusIsEmpty(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
 		startManager(t, namespace)
-		obj := kind.bringUp(t, namespace, "box")
-		d := deployment(t, namespace, "box")
+		obj := kind.createReady(t, namespace, "web")
+		d := testenv.WaitForDeployment(t, env, namespace, "web")
 		setStatus(t, d, func(s *appsv1.DeploymentStatus) { *s = appsv1.DeploymentStatus{} })
-		kind.is(t, obj, metav1.ConditionFalse, "RolloutInProgress")
-		rollOut(t, d)
-		kind.is(t, obj, metav1.ConditionTrue, "AsExpected")
+		kind.waitForReady(t, obj, metav1.ConditionFalse, "RolloutInProgress")
+		testenv.MarkAvailable(t, env, d)
+		kind.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
 	})
 }

@@ -1,4 +1,4 @@
-package controllers
+package owned
 
 import (
 	"context"
@@ -14,150 +14,141 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
+	"example.com/upright/internal/testenv"
 )
 
-var fooKind = ownerKinds[2]
-
-// rename asks for the Foo's Deployment under another name.
-func rename(t *testing.T, foo client.Object, deployment string) {
+// setDeploymentName changes the Deployment's name in the spec of a Foo.
+func setDeploymentName(t *testing.T, foo client.Object, name string) {
 	t.Helper()
-	edit(t, foo, func(foo client.Object) { foo.(*examplev1alpha1.Foo).Spec.DeploymentName = deployment })
+	testenv.Edit(t, env, foo, func(foo client.Object) { foo.(*examplev1alpha1.Foo).Spec.DeploymentName = name })
 }
 
-func TestFooRemovesTheDeploymentOfItsOldNameOnceTheNewOneIsAvailable(t *testing.T) {
+func TestFooDeletesPreviousDeploymentWhenNewOneIsAvailable(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	foo := fooKind.bringUp(t, namespace, "old")
-	old := deployment(t, namespace, "old")
-	before := old.DeepCopy()
+	foo := fooKind.createReady(t, namespace, "previous")
+	previous := testenv.WaitForDeployment(t, env, namespace, "previous")
+	before := previous.DeepCopy()
 
-	rename(t, foo, "new")
-	renamed := deployment(t, namespace, "new")
-	fooKind.is(t, foo, metav1.ConditionFalse, "RolloutInProgress")
-	assert.Equal(t, before, refresh(t, old))
+	setDeploymentName(t, foo, "new")
+	renamed := testenv.WaitForDeployment(t, env, namespace, "new")
+	fooKind.waitForReady(t, foo, metav1.ConditionFalse, "RolloutInProgress")
+	assert.Equal(t, before, testenv.Refresh(t, env, previous))
 
-	rollOut(t, renamed)
-	fooKind.is(t, foo, metav1.ConditionTrue, "AsExpected")
-	gone(t, old)
-	assert.True(t, metav1.IsControlledBy(refresh(t, renamed), foo))
+	testenv.MarkAvailable(t, env, renamed)
+	fooKind.waitForReady(t, foo, metav1.ConditionTrue, "AsExpected")
+	testenv.WaitUntilDeleted(t, env, previous)
+	assert.True(t, metav1.IsControlledBy(testenv.Refresh(t, env, renamed), foo))
 }
 
-func TestFooKeepsTheDeploymentOfItsOldNameWhileTheNewNameIsTaken(t *testing.T) {
+func TestFooKeepsPreviousDeploymentWhileNewNameIsTaken(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	foo := fooKind.bringUp(t, namespace, "old")
-	old := deployment(t, namespace, "old")
-	before := old.DeepCopy()
-	other := create(t, foreign(namespace, "new"))
+	foo := fooKind.createReady(t, namespace, "previous")
+	previous := testenv.WaitForDeployment(t, env, namespace, "previous")
+	before := previous.DeepCopy()
+	foreign := testenv.Create(t, env, testenv.NewDeployment(namespace, "new"))
 
-	rename(t, foo, "new")
-	fooKind.is(t, foo, metav1.ConditionFalse, "DeploymentNameTaken")
-	assertToldOnce(t, foo, corev1.EventTypeWarning, "ErrResourceExists")
-	assert.Equal(t, before, refresh(t, old))
+	setDeploymentName(t, foo, "new")
+	fooKind.waitForReady(t, foo, metav1.ConditionFalse, "DeploymentNameTaken")
+	waitForOneEvent(t, foo, corev1.EventTypeWarning, "ErrResourceExists")
+	assert.Equal(t, before, testenv.Refresh(t, env, previous))
 
-	require.NoError(t, env.Client.Delete(t.Context(), other))
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.True(c, metav1.IsControlledBy(refresh(c, other), foo), "taken as soon as it is free")
-	}, soon, often)
-	assert.Equal(t, before, refresh(t, old))
-	rollOut(t, other)
-	gone(t, old)
+	testenv.Delete(t, env, foreign)
+	renamed := foreign
+	waitForController(t, renamed, foo)
+	assert.Equal(t, before, testenv.Refresh(t, env, previous))
+	testenv.MarkAvailable(t, env, renamed)
+	testenv.WaitUntilDeleted(t, env, previous)
 }
 
-func TestFooRenamedBackBeforeTheNewDeploymentIsAvailableKeepsTheOldOne(t *testing.T) {
+func TestFooKeepsPreviousDeploymentThatItIsRenamedBackTo(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	foo := fooKind.bringUp(t, namespace, "old")
-	old := deployment(t, namespace, "old")
-	before := old.DeepCopy()
-	rename(t, foo, "new")
-	renamed := deployment(t, namespace, "new")
-	rename(t, foo, "old")
-	fooKind.is(t, foo, metav1.ConditionTrue, "AsExpected")
-	gone(t, renamed)
-	assert.Equal(t, before, refresh(t, old))
+	foo := fooKind.createReady(t, namespace, "previous")
+	previous := testenv.WaitForDeployment(t, env, namespace, "previous")
+	before := previous.DeepCopy()
+	setDeploymentName(t, foo, "new")
+	renamed := testenv.WaitForDeployment(t, env, namespace, "new")
+	setDeploymentName(t, foo, "previous")
+	fooKind.waitForReady(t, foo, metav1.ConditionTrue, "AsExpected")
+	testenv.WaitUntilDeleted(t, env, renamed)
+	assert.Equal(t, before, testenv.Refresh(t, env, previous))
 }
 
-func TestFooRemovesNoDeploymentButItsOwn(t *testing.T) {
+func TestFooDeletesOnlyItsOwnDeployments(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	neighbour := fooKind.bringUp(t, namespace, "neighbour")
-	theirs := deployment(t, namespace, "neighbour")
-	alike := create(t, lookalike(t, fooKind, newFoo(namespace, "alike")))
-	foo := fooKind.bringUp(t, namespace, "old")
-	rename(t, foo, "new")
-	rollOut(t, deployment(t, namespace, "new"))
-	gone(t, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "old"}})
-	assert.True(t, metav1.IsControlledBy(refresh(t, theirs), neighbour))
-	refresh(t, alike)
+	otherFoo := fooKind.createReady(t, namespace, "other")
+	others := testenv.WaitForDeployment(t, env, namespace, "other")
+	uncontrolled := testenv.Create(t, env, withoutController(t, fooKind, newFoo(namespace, "uncontrolled")))
+	foo := fooKind.createReady(t, namespace, "previous")
+	setDeploymentName(t, foo, "new")
+	testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, "new"))
+	testenv.WaitUntilDeleted(t, env, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "previous"}})
+	assert.True(t, metav1.IsControlledBy(testenv.Refresh(t, env, others), otherFoo))
+	testenv.Refresh(t, env, uncontrolled) // It still exists.
 }
 
-func TestFooKeepsTheDeploymentOfItsOldNameUntilTheNewOneIsAvailable(t *testing.T) {
+// TestFooKeepsPreviousDeploymentUntilNewOneIsAvailable reconciles after each step of the rollout.
+func TestFooKeepsPreviousDeploymentUntilNewOneIsAvailable(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	foo := create(t, fooKind.newObject(namespace, "old"))
-	passes := fooKind.passesOver(foo, likeCached(t, interceptor.Funcs{}))
-	pass := func() {
-		t.Helper()
-		_, err := passes.pass()
-		require.NoError(t, err)
-	}
-	pass()
-	old := deployment(t, namespace, "old")
-	rollOut(t, old)
-	pass()
-	before := refresh(t, old).DeepCopy()
+	foo := testenv.Create(t, env, fooKind.newObject(namespace, "previous"))
+	r := fooKind.reconcilerOf(foo, newDirectClient(t, interceptor.Funcs{}))
+	r.mustReconcile(t)
+	previous := testenv.WaitForDeployment(t, env, namespace, "previous")
+	testenv.MarkAvailable(t, env, previous)
+	r.mustReconcile(t)
+	before := testenv.Refresh(t, env, previous).DeepCopy()
 
-	rename(t, foo, "new")
-	pass()
-	renamed := deployment(t, namespace, "new")
+	setDeploymentName(t, foo, "new")
+	r.mustReconcile(t)
+	renamed := testenv.WaitForDeployment(t, env, namespace, "new")
 	for _, step := range []func(*appsv1.DeploymentStatus){
 		func(s *appsv1.DeploymentStatus) { s.ObservedGeneration = 1 },
 		func(s *appsv1.DeploymentStatus) { s.Replicas, s.UpdatedReplicas = 2, 2 },
 		func(s *appsv1.DeploymentStatus) { s.ReadyReplicas, s.AvailableReplicas = 1, 1 },
 	} {
 		setStatus(t, renamed, step)
-		pass()
-		require.Equal(t, before, refresh(t, old))
+		r.mustReconcile(t)
+		require.Equal(t, before, testenv.Refresh(t, env, previous))
 	}
-	rollOut(t, renamed)
-	pass()
-	gone(t, old)
+	testenv.MarkAvailable(t, env, renamed)
+	r.mustReconcile(t)
+	testenv.WaitUntilDeleted(t, env, previous)
 }
 
-// TestFooTakesTheNameThatAnotherFooGivesUp has two Foos ask for one Deployment.
-func TestFooTakesTheNameThatAnotherFooGivesUp(t *testing.T) {
+func TestFooTakesNameThatAnotherFooGivesUp(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	first := fooKind.bringUp(t, namespace, "web")
-	d := deployment(t, namespace, "web")
+	first := fooKind.createReady(t, namespace, "web")
+	d := testenv.WaitForDeployment(t, env, namespace, "web")
 	before := d.DeepCopy()
 	second := newFoo(namespace, "web")
 	second.Name = "second"
-	create(t, second)
-	status := fooKind.is(t, second, metav1.ConditionFalse, "DeploymentNameTaken")
+	testenv.Create(t, env, second)
+	status := fooKind.waitForReady(t, second, metav1.ConditionFalse, "DeploymentNameTaken")
 	assert.Contains(t, status.Conditions[0].Message, `belongs to Foo "foo-of-web"`)
-	assert.Equal(t, before, refresh(t, d))
+	assert.Equal(t, before, testenv.Refresh(t, env, d))
 
-	rename(t, first, "other")
-	rollOut(t, deployment(t, namespace, "other"))
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.True(c, metav1.IsControlledBy(refresh(c, d), second))
-	}, soon, often)
-	fooKind.is(t, first, metav1.ConditionTrue, "AsExpected")
+	setDeploymentName(t, first, "other")
+	testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, "other"))
+	waitForController(t, d, second)
+	fooKind.waitForReady(t, first, metav1.ConditionTrue, "AsExpected")
 }
 
-func TestFooTriesAgainToRemoveTheDeploymentOfItsOldName(t *testing.T) {
+func TestFooRetriesDeletionOfPreviousDeployment(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	failures := 2
-	foo := create(t, fooKind.newObject(namespace, "old"))
-	passes := fooKind.passesOver(foo, likeCached(t, interceptor.Funcs{
+	foo := testenv.Create(t, env, fooKind.newObject(namespace, "previous"))
+	r := fooKind.reconcilerOf(foo, newDirectClient(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			if failures > 0 {
 				failures--
@@ -166,47 +157,47 @@ func TestFooTriesAgainToRemoveTheDeploymentOfItsOldName(t *testing.T) {
 			return c.Delete(ctx, obj, opts...)
 		},
 	}))
-	_, err := passes.pass()
-	require.NoError(t, err)
-	rename(t, foo, "new")
-	_, err = passes.pass()
-	require.NoError(t, err)
-	rollOut(t, deployment(t, namespace, "new"))
+	r.mustReconcile(t)
+	setDeploymentName(t, foo, "new")
+	r.mustReconcile(t)
+	testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, "new"))
 	for range 2 {
-		_, err = passes.pass()
-		require.ErrorContains(t, err, "not now", "returned, so that it is tried again")
-		assertCondition(t, fooKind.status(refresh(t, foo)).Conditions, "Ready", metav1.ConditionTrue, "AsExpected")
+		_, err := r.reconcile()
+		require.ErrorContains(t, err, "not now", "a returned error is retried")
+		testenv.AssertCondition(t, fooKind.status(testenv.Refresh(t, env, foo)).Conditions, "Ready", metav1.ConditionTrue, "AsExpected")
 	}
-	old := deployment(t, namespace, "old")
-	_, err = passes.pass()
-	require.NoError(t, err)
-	gone(t, old)
+	previous := testenv.WaitForDeployment(t, env, namespace, "previous")
+	r.mustReconcile(t)
+	testenv.WaitUntilDeleted(t, env, previous)
 }
 
-func TestFooTellsSyncedOnAChangeAndNotOnEveryPass(t *testing.T) {
+func TestFooRecordsSyncedOnlyWhenItChangesItsDeployment(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	foo := create(t, fooKind.newObject(namespace, "web"))
-	passes := fooKind.passesOver(foo, likeCached(t, interceptor.Funcs{}))
-	synced := []string{"Normal Synced Deployment web was brought to what the spec asks."}
+	foo := testenv.Create(t, env, fooKind.newObject(namespace, "web"))
+	r := fooKind.reconcilerOf(foo, newDirectClient(t, interceptor.Funcs{}))
+	synced := []string{"Normal Synced Applied Deployment web."}
+	noChange := func() {}
 	for _, step := range []struct {
-		name string
-		do   func()
-		want []string
+		name   string
+		change func()
+		want   []string
 	}{
-		{"created", func() {}, synced},
-		{"nothing new", func() {}, nil},
-		{"spec changed", func() { fooKind.resize(t, foo, 3) }, synced},
-		{"nothing new either", func() {}, nil},
-		{"drifted", func() {
-			edit(t, deployment(t, namespace, "web"), func(d *appsv1.Deployment) { *d.Spec.Replicas = 9 })
+		{"creation", noChange, synced},
+		{"no change after the creation", noChange, nil},
+		{"change of the spec", func() { fooKind.setSize(t, foo, 3) }, synced},
+		{"no change after that of the spec", noChange, nil},
+		{"change of the Deployment", func() {
+			testenv.Edit(t, env, testenv.WaitForDeployment(t, env, namespace, "web"), func(d *appsv1.Deployment) { *d.Spec.Replicas = 9 })
 		}, synced},
-		{"rolled out", func() { rollOut(t, deployment(t, namespace, "web")) }, nil},
-		{"rolled out still", func() {}, nil},
+		{"available Deployment", func() {
+			testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, "web"))
+		}, nil},
+		{"no change after that", noChange, nil},
 	} {
-		step.do()
-		_, err := passes.pass()
+		step.change()
+		_, err := r.reconcile()
 		require.NoError(t, err, step.name)
-		assert.Equal(t, step.want, passes.events(), step.name)
+		assert.Equal(t, step.want, r.events(), step.name)
 	}
 }

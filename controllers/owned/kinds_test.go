@@ -1,4 +1,4 @@
-package controllers
+package owned
 
 import (
 	"context"
@@ -17,36 +17,37 @@ import (
 
 	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
+	"example.com/upright/internal/testenv"
 )
 
-// owner is an object of one of the kinds that own a Deployment.
+// owner is an object of a kind that owns a Deployment.
 type owner interface {
 	client.Object
 	*examplev1alpha1.Busybox | *cachev1alpha1.Memcached | *examplev1alpha1.Foo
 }
 
-// ownerKind is one of the kinds that own a Deployment, seen as what they have in common.
+// ownerKind is a kind that owns a Deployment. Its functions hide the differences between the
+// kinds, so that a test can run for each of them.
 type ownerKind struct {
 	name string
-	// newObject makes an object that asks for two pods in the Deployment of a name.
-	newObject func(namespace, deployment string) client.Object
-	size      func(client.Object) **int32
-	resources func(client.Object) *corev1.ResourceRequirements
-	status    func(client.Object) examplev1alpha1.DeploymentStatus
-	desired   func(client.Object) *appsv1ac.DeploymentApplyConfiguration
-	// reconciler makes the kind's reconciler.
-	reconciler func(deploymentOwner) reconcile.Reconciler
-	// tellCreated says whether the kind tells of its first Deployment.
-	tellCreated bool
+	// newObject returns an object that needs two pods in the Deployment of the given name.
+	newObject     func(namespace, deployment string) client.Object
+	size          func(client.Object) **int32
+	resources     func(client.Object) *corev1.ResourceRequirements
+	status        func(client.Object) examplev1alpha1.DeploymentStatus
+	desired       func(client.Object) *appsv1ac.DeploymentApplyConfiguration
+	newReconciler func(deploymentReconciler) reconcile.Reconciler
+	// recordCreation is that of the kind's deploymentReconciler.
+	recordCreation bool
 }
 
-// ownerKindOf makes an ownerKind out of functions on one Go type.
-func ownerKindOf[T owner](
+// newOwnerKind returns the ownerKind of a Go type.
+func newOwnerKind[T owner](
 	name string,
 	newObject func(namespace, deployment string) T,
 	fields func(T) (size **int32, resources *corev1.ResourceRequirements, status examplev1alpha1.DeploymentStatus),
 	desired func(T) *appsv1ac.DeploymentApplyConfiguration,
-	reconciler func(deploymentOwner) reconcile.Reconciler,
+	newReconciler func(deploymentReconciler) reconcile.Reconciler,
 ) ownerKind {
 	return ownerKind{
 		name: name,
@@ -68,9 +69,9 @@ func ownerKindOf[T owner](
 			_, _, status := fields(obj.(T))
 			return status
 		},
-		desired:     func(obj client.Object) *appsv1ac.DeploymentApplyConfiguration { return desired(obj.(T)) },
-		reconciler:  reconciler,
-		tellCreated: name == "Foo",
+		desired:        func(obj client.Object) *appsv1ac.DeploymentApplyConfiguration { return desired(obj.(T)) },
+		newReconciler:  newReconciler,
+		recordCreation: name == "Foo",
 	}
 }
 
@@ -82,7 +83,7 @@ func newMemcached(namespace, name string) *cachev1alpha1.Memcached {
 	return &cachev1alpha1.Memcached{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 }
 
-// newFoo returns a Foo whose own name is another than its Deployment's.
+// newFoo returns a Foo with another name than its Deployment.
 func newFoo(namespace, deployment string) *examplev1alpha1.Foo {
 	return &examplev1alpha1.Foo{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "foo-of-" + deployment},
@@ -90,29 +91,30 @@ func newFoo(namespace, deployment string) *examplev1alpha1.Foo {
 	}
 }
 
-var ownerKinds = []ownerKind{
-	ownerKindOf("Busybox", newBusybox,
+var (
+	busyboxKind = newOwnerKind("Busybox", newBusybox,
 		func(b *examplev1alpha1.Busybox) (**int32, *corev1.ResourceRequirements, examplev1alpha1.DeploymentStatus) {
 			return &b.Spec.Size, &b.Spec.Resources, b.Status
 		},
 		busyboxDeployment,
-		func(o deploymentOwner) reconcile.Reconciler { return &BusyboxReconciler{o} }),
-	ownerKindOf("Memcached", newMemcached,
+		func(r deploymentReconciler) reconcile.Reconciler { return &BusyboxReconciler{r} })
+	memcachedKind = newOwnerKind("Memcached", newMemcached,
 		func(m *cachev1alpha1.Memcached) (**int32, *corev1.ResourceRequirements, examplev1alpha1.DeploymentStatus) {
 			return &m.Spec.Size, &m.Spec.Resources, examplev1alpha1.DeploymentStatus(m.Status)
 		},
 		memcachedDeployment,
-		func(o deploymentOwner) reconcile.Reconciler { return &MemcachedReconciler{o} }),
-	ownerKindOf("Foo", newFoo,
+		func(r deploymentReconciler) reconcile.Reconciler { return &MemcachedReconciler{r} })
+	fooKind = newOwnerKind("Foo", newFoo,
 		func(f *examplev1alpha1.Foo) (**int32, *corev1.ResourceRequirements, examplev1alpha1.DeploymentStatus) {
 			return &f.Spec.Replicas, &f.Spec.Resources, f.Status
 		},
 		fooDeployment,
-		func(o deploymentOwner) reconcile.Reconciler { return &FooReconciler{o} }),
-}
+		func(r deploymentReconciler) reconcile.Reconciler { return &FooReconciler{r} })
+	ownerKinds = []ownerKind{busyboxKind, memcachedKind, fooKind}
+)
 
-// forEachOwner runs a test for each kind that owns a Deployment, each in a namespace of its own.
-func forEachOwner(t *testing.T, test func(t *testing.T, kind ownerKind, namespace string)) {
+// forEachKind runs a test for each kind that owns a Deployment, each in its own namespace.
+func forEachKind(t *testing.T, test func(t *testing.T, kind ownerKind, namespace string)) {
 	t.Helper()
 	t.Parallel()
 	for _, kind := range ownerKinds {
@@ -123,68 +125,78 @@ func forEachOwner(t *testing.T, test func(t *testing.T, kind ownerKind, namespac
 	}
 }
 
-// resize asks for another number of pods.
-func (k ownerKind) resize(t *testing.T, obj client.Object, size int32) {
+// setSize changes the number of pods in the object's spec.
+func (k ownerKind) setSize(t *testing.T, obj client.Object, size int32) {
 	t.Helper()
-	edit(t, obj, func(obj client.Object) { *k.size(obj) = &size })
+	testenv.Edit(t, env, obj, func(obj client.Object) { *k.size(obj) = &size })
 }
 
-// is waits until the object's status, for its current generation, is Ready or not for a reason.
-func (k ownerKind) is(t *testing.T, obj client.Object, ready metav1.ConditionStatus, reason string) examplev1alpha1.DeploymentStatus {
+// waitForReady waits until the object's status is about its current generation and its
+// conditions Ready and Available have the given status and reason.
+func (k ownerKind) waitForReady(
+	t *testing.T, obj client.Object, ready metav1.ConditionStatus, reason string,
+) examplev1alpha1.DeploymentStatus {
 	t.Helper()
 	var status examplev1alpha1.DeploymentStatus
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		status = k.status(refresh(c, obj))
-		assertCondition(c, status.Conditions, "Ready", ready, reason)
-		assertCondition(c, status.Conditions, "Available", ready, reason)
+		status = k.status(testenv.Refresh(c, env, obj))
+		testenv.AssertCondition(c, status.Conditions, "Ready", ready, reason)
+		testenv.AssertCondition(c, status.Conditions, "Available", ready, reason)
 		assert.Equal(c, obj.GetGeneration(), status.ObservedGeneration)
-	}, soon, often)
+	}, testenv.Timeout, testenv.Poll)
 	return status
 }
 
-// bringUp creates an object with its Deployment rolled out, and waits until it is ready.
-func (k ownerKind) bringUp(t *testing.T, namespace, name string) client.Object {
+// createReady creates an object, makes its Deployment available, and waits until the object is
+// ready.
+func (k ownerKind) createReady(t *testing.T, namespace, deployment string) client.Object {
 	t.Helper()
-	obj := create(t, k.newObject(namespace, name))
-	rollOut(t, deployment(t, namespace, name))
-	k.is(t, obj, metav1.ConditionTrue, "AsExpected")
+	obj := testenv.Create(t, env, k.newObject(namespace, deployment))
+	testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, deployment))
+	k.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
 	return obj
 }
 
-// passes are a reconciler's passes over one object, made one by one by the test.
-type passes struct {
+// manualReconciler reconciles one object when the test calls it, without a manager.
+type manualReconciler struct {
 	reconciler reconcile.Reconciler
 	request    reconcile.Request
 	recorder   *events.FakeRecorder
 }
 
-// passesOver returns the passes over an object through a client.
-func (k ownerKind) passesOver(obj client.Object, through client.Client) *passes {
+// reconcilerOf returns a manualReconciler of an object that uses the given client.
+func (k ownerKind) reconcilerOf(obj client.Object, c client.Client) *manualReconciler {
 	recorder := events.NewFakeRecorder(100)
-	return &passes{
-		reconciler: k.reconciler(deploymentOwner{
-			Client: through, recorder: recorder, fieldOwner: "upright-test", tellCreated: k.tellCreated,
+	return &manualReconciler{
+		reconciler: k.newReconciler(deploymentReconciler{
+			Client: c, recorder: recorder, fieldOwner: "upright-test", recordCreation: k.recordCreation,
 		}),
 		request:  reconcile.Request{NamespacedName: client.ObjectKeyFromObject(obj)},
 		recorder: recorder,
 	}
 }
 
-// pass makes one pass.
-func (p *passes) pass() (ctrl.Result, error) {
-	return p.reconciler.Reconcile(context.Background(), p.request)
+func (r *manualReconciler) reconcile() (ctrl.Result, error) {
+	return r.reconciler.Reconcile(context.Background(), r.request)
 }
 
-// events returns the events that were recorded since it was asked last.
-func (p *passes) events() []string {
+// mustReconcile reconciles the object and requires that it succeeds.
+func (r *manualReconciler) mustReconcile(t *testing.T) {
+	t.Helper()
+	_, err := r.reconcile()
+	require.NoError(t, err)
+}
+
+// events returns the events that were recorded since the last call.
+func (r *manualReconciler) events() []string {
 	var recorded []string
-	for len(p.recorder.Events) > 0 {
-		recorded = append(recorded, <-p.recorder.Events)
+	for len(r.recorder.Events) > 0 {
+		recorded = append(recorded, <-r.recorder.Events)
 	}
 	return recorded
 }
 
-// eventsOf returns the events of a reason that the API server has for an object.
+// eventsOf returns the events about an object that have the given reason.
 func eventsOf(t assert.TestingT, obj client.Object, reason string) []eventsv1.Event {
 	var all eventsv1.EventList
 	assert.NoError(t, env.Client.List(context.Background(), &all, client.InNamespace(obj.GetNamespace())))
@@ -197,15 +209,15 @@ func eventsOf(t assert.TestingT, obj client.Object, reason string) []eventsv1.Ev
 	return found
 }
 
-// assertToldOnce waits until an event of a reason is there and asserts that it was recorded
-// once: not in two events, and not repeated in a series.
-func assertToldOnce(t *testing.T, obj client.Object, eventType, reason string) {
+// waitForOneEvent waits until an event with the given reason exists. It asserts the event's type
+// and that it was recorded once: no second event, and no series.
+func waitForOneEvent(t *testing.T, obj client.Object, eventType, reason string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.NotEmpty(c, eventsOf(c, obj, reason))
-	}, soon, often)
+	}, testenv.Timeout, testenv.Poll)
 	found := eventsOf(t, obj, reason)
 	require.Len(t, found, 1)
 	assert.Equal(t, eventType, found[0].Type)
-	assert.Nil(t, found[0].Series, "repeated")
+	assert.Nil(t, found[0].Series, "recorded more than once")
 }

@@ -1,4 +1,4 @@
-package controllers
+package owned
 
 import (
 	"context"
@@ -14,26 +14,35 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"example.com/upright/internal/cache"
+	"example.com/upright/internal/testenv"
 )
 
-// foreign returns a Deployment such as a Helm chart makes.
-func foreign(namespace, name string) *appsv1.Deployment {
-	labels := map[string]string{"app.kubernetes.io/name": "web", "app.kubernetes.io/instance": name}
-	all := map[string]string{"app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/name": "web", "app.kubernetes.io/instance": name}
-	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: all},
-		Spec: appsv1.DeploymentSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: labels},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}},
-			},
-		},
-	}
+// newForeignDeployment returns a Deployment "web" that an owner does not control.
+type newForeignDeployment func(*testing.T, ownerKind, client.Object) *appsv1.Deployment
+
+// foreignDeployments are the Deployments that an owner can find under its Deployment's name.
+var foreignDeployments = map[string]newForeignDeployment{
+	"of a Helm chart":                     ofHelmChart,
+	"of a Helm chart, with our label":     ofHelmChartWithOurLabel,
+	"like ours but without a controller":  withoutController,
+	"of a deleted owner of the same name": ofDeletedOwner,
 }
 
-// lookalike returns a Deployment that is as an object asks for it, but without a controller.
-func lookalike(t *testing.T, kind ownerKind, obj client.Object) *appsv1.Deployment {
+func ofHelmChart(_ *testing.T, _ ownerKind, obj client.Object) *appsv1.Deployment {
+	return testenv.NewDeployment(obj.GetNamespace(), "web")
+}
+
+func ofHelmChartWithOurLabel(_ *testing.T, _ ownerKind, obj client.Object) *appsv1.Deployment {
+	d := testenv.NewDeployment(obj.GetNamespace(), "web")
+	d.Labels[cache.ManagedByLabel] = cache.ManagedByUpright
+	return d
+}
+
+// withoutController returns the desired Deployment of obj without its controller, with another
+// image.
+func withoutController(t *testing.T, kind ownerKind, obj client.Object) *appsv1.Deployment {
 	t.Helper()
 	d, err := asDeployment(kind.desired(obj))
 	require.NoError(t, err)
@@ -42,158 +51,154 @@ func lookalike(t *testing.T, kind ownerKind, obj client.Object) *appsv1.Deployme
 	return d
 }
 
-// forerunners is a Deployment of an object of the same kind and name as another, whose UID is not the same.
-func forerunners(t *testing.T, kind ownerKind, obj client.Object) *appsv1.Deployment {
+// ofDeletedOwner returns the Deployment of an object with the kind and name of obj but another
+// UID, with another image.
+func ofDeletedOwner(t *testing.T, kind ownerKind, obj client.Object) *appsv1.Deployment {
 	t.Helper()
-	before := obj.DeepCopyObject().(client.Object)
-	before.SetUID("a-former-life")
-	d, err := asDeployment(kind.desired(before))
+	deleted, ok := obj.DeepCopyObject().(client.Object)
+	require.True(t, ok)
+	deleted.SetUID("of-the-deleted-owner")
+	d, err := asDeployment(kind.desired(deleted))
 	require.NoError(t, err)
 	d.Spec.Template.Spec.Containers[0].Image = "mine:1"
 	return d
 }
 
-// others are the Deployments of other people that an object may find under its name.
-var others = map[string]func(*testing.T, ownerKind, client.Object) *appsv1.Deployment{
-	"of a Helm chart": func(_ *testing.T, _ ownerKind, obj client.Object) *appsv1.Deployment {
-		return foreign(obj.GetNamespace(), "box")
-	},
-	"looking like ours, of nobody":          lookalike,
-	"of the same kind and name, other UID":  forerunners,
-	"of a Helm chart, with our label added": withOurLabel,
-}
-
-func withOurLabel(_ *testing.T, _ ownerKind, obj client.Object) *appsv1.Deployment {
-	d := foreign(obj.GetNamespace(), "box")
-	d.Labels[managedByLabel] = managedByUpright
-	return d
-}
-
-func TestOwnersLeaveSomebodyElsesDeploymentUntouched(t *testing.T) {
-	for name, other := range others {
+func TestOwnerDoesNotTouchForeignDeployment(t *testing.T) {
+	for name, newDeployment := range foreignDeployments {
 		t.Run(name, func(t *testing.T) {
-			forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-				d := create(t, other(t, kind, kind.newObject(namespace, "box")))
-				before := refresh(t, d).DeepCopy()
+			forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+				d := testenv.Create(t, env, newDeployment(t, kind, kind.newObject(namespace, "web")))
+				before := testenv.Refresh(t, env, d).DeepCopy()
 				startManager(t, namespace)
-				obj := create(t, kind.newObject(namespace, "box"))
-				for _, size := range []int32{3, 1, 2} { // Each a pass.
-					kind.resize(t, obj, size)
-					status := kind.is(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
-					assertCondition(t, status.Conditions, "Degraded", metav1.ConditionTrue, "DeploymentNameTaken")
-					assertCondition(t, status.Conditions, "Progressing", metav1.ConditionFalse, "DeploymentNameTaken")
+				obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+				for _, size := range []int32{3, 1, 2} { // Each change triggers a reconcile.
+					kind.setSize(t, obj, size)
+					status := kind.waitForReady(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
+					testenv.AssertCondition(t, status.Conditions, "Degraded", metav1.ConditionTrue, "DeploymentNameTaken")
+					testenv.AssertCondition(t, status.Conditions, "Progressing", metav1.ConditionFalse, "DeploymentNameTaken")
 					assert.Zero(t, status.Replicas)
 				}
-				assertToldOnce(t, obj, corev1.EventTypeWarning, "ErrResourceExists")
-				assert.Equal(t, before, refresh(t, d), "resourceVersion and all")
+				waitForOneEvent(t, obj, corev1.EventTypeWarning, "ErrResourceExists")
+				assert.Equal(t, before, testenv.Refresh(t, env, d), "nothing is written, so the resourceVersion is the same")
 			})
 		})
 	}
 }
 
-func TestOwnersSayThatTheNameIsTakenOnceAndAwaitTheWatch(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-		create(t, foreign(namespace, "box"))
-		obj := create(t, kind.newObject(namespace, "box"))
-		passes := kind.passesOver(obj, likeCached(t, interceptor.Funcs{}))
+func TestOwnerRecordsThatTheNameIsTakenOnceAndDoesNotRequeue(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+		testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+		r := kind.reconcilerOf(obj, newDirectClient(t, interceptor.Funcs{}))
 		for range 3 {
-			result, err := passes.pass()
-			require.NoError(t, err, "an error would be a retry")
-			assert.Equal(t, ctrl.Result{}, result, "a timer would be a poll")
+			result, err := r.reconcile()
+			require.NoError(t, err, "an error causes a retry")
+			assert.Equal(t, ctrl.Result{}, result, "a requeue is a poll")
 		}
-		recorded := passes.events()
+		recorded := r.events()
 		require.Len(t, recorded, 1)
-		assert.Contains(t, recorded[0], `Warning ErrResourceExists Deployment "box" exists`)
+		assert.Contains(t, recorded[0], `Warning ErrResourceExists Deployment "web" exists`)
 		assert.Contains(t, recorded[0], "Delete it or choose another name")
 	})
 }
 
-func TestOwnersTakeTheNameAsSoonAsItIsFree(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
+func TestOwnerCreatesDeploymentWhenTheNameBecomesFree(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
 		startManager(t, namespace)
-		d := create(t, foreign(namespace, "box"))
-		obj := create(t, kind.newObject(namespace, "box"))
-		kind.is(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
-		require.NoError(t, env.Client.Delete(t.Context(), d))
-		require.EventuallyWithT(t, func(c *assert.CollectT) {
-			assert.True(c, metav1.IsControlledBy(refresh(c, d), obj))
-		}, soon, often)
-		kind.is(t, obj, metav1.ConditionFalse, "RolloutInProgress")
-		rollOut(t, d)
-		kind.is(t, obj, metav1.ConditionTrue, "AsExpected")
-		assertToldOnce(t, obj, corev1.EventTypeNormal, "Recovered")
+		d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+		kind.waitForReady(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
+		testenv.Delete(t, env, d)
+		waitForController(t, d, obj)
+		kind.waitForReady(t, obj, metav1.ConditionFalse, "RolloutInProgress")
+		testenv.MarkAvailable(t, env, d)
+		kind.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
+		waitForOneEvent(t, obj, corev1.EventTypeNormal, "Recovered")
 	})
 }
 
-// TestOwnersGiveUpADeploymentThatIsTakenFromThem shows that a Deployment which an object had
-// is not the object's any more once its owner reference is gone.
-func TestOwnersGiveUpADeploymentThatIsTakenFromThem(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
+// waitForController waits until an object controls the Deployment with d's name.
+func waitForController(t *testing.T, d *appsv1.Deployment, controller client.Object) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.True(c, metav1.IsControlledBy(testenv.Refresh(c, env, d), controller))
+	}, testenv.Timeout, testenv.Poll)
+}
+
+func TestOwnerDoesNotTouchDeploymentThatLostItsOwnerReference(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
 		startManager(t, namespace)
-		obj := kind.bringUp(t, namespace, "box")
-		d := deployment(t, namespace, "box")
-		edit(t, d, func(d *appsv1.Deployment) { d.OwnerReferences = nil })
-		kind.is(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
-		before := refresh(t, d).DeepCopy()
-		kind.resize(t, obj, 3)
-		kind.is(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
-		assert.Equal(t, before, refresh(t, d))
+		obj := kind.createReady(t, namespace, "web")
+		d := testenv.WaitForDeployment(t, env, namespace, "web")
+		testenv.Edit(t, env, d, func(d *appsv1.Deployment) { d.OwnerReferences = nil })
+		kind.waitForReady(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
+		before := testenv.Refresh(t, env, d).DeepCopy()
+		kind.setSize(t, obj, 3)
+		kind.waitForReady(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
+		assert.Equal(t, before, testenv.Refresh(t, env, d))
 	})
 }
 
-// TestOwnersDoNotOverwriteADeploymentThatTheirCacheHasNotSeen makes passes whose reads say
-// that there is no Deployment, as a cache does that is behind.
-func TestOwnersDoNotOverwriteADeploymentThatTheirCacheHasNotSeen(t *testing.T) {
-	for name, other := range map[string]func(*testing.T, ownerKind, client.Object) *appsv1.Deployment{
-		"of a Helm chart":                      others["of a Helm chart"],
-		"of the same kind and name, other UID": forerunners,
+// TestOwnerDoesNotOverwriteDeploymentThatItsCacheLacks reconciles with reads that return no
+// Deployment, as a stale cache does.
+func TestOwnerDoesNotOverwriteDeploymentThatItsCacheLacks(t *testing.T) {
+	for name, newDeployment := range map[string]newForeignDeployment{
+		"of a Helm chart":                     ofHelmChart,
+		"of a deleted owner of the same name": ofDeletedOwner,
 	} {
 		t.Run(name, func(t *testing.T) {
-			forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-				d := create(t, other(t, kind, kind.newObject(namespace, "box")))
-				before := refresh(t, d).DeepCopy()
-				obj := create(t, kind.newObject(namespace, "box"))
-				behind := true
-				passes := kind.passesOver(obj, likeCached(t, interceptor.Funcs{
+			forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+				d := testenv.Create(t, env, newDeployment(t, kind, kind.newObject(namespace, "web")))
+				before := testenv.Refresh(t, env, d).DeepCopy()
+				obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+				isStale := true
+				r := kind.reconcilerOf(obj, newDirectClient(t, interceptor.Funcs{
 					Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-						_, whole := obj.(*appsv1.Deployment)
-						_, metadata := obj.(*metav1.PartialObjectMetadata)
-						if behind && (whole || metadata) {
+						if isStale && isDeployment(obj) {
 							return apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "deployments"}, key.Name)
 						}
 						return c.Get(ctx, key, obj, opts...)
 					},
 				}))
-				_, err := passes.pass()
-				require.Error(t, err, "the API server refuses it")
-				assert.Equal(t, before, refresh(t, d))
-				assertCondition(t, kind.status(refresh(t, obj)).Conditions, "Ready", metav1.ConditionFalse, "DeploymentRefused")
+				_, err := r.reconcile()
+				require.Error(t, err, "the API server rejects the apply")
+				assert.Equal(t, before, testenv.Refresh(t, env, d))
+				testenv.AssertCondition(t, kind.status(testenv.Refresh(t, env, obj)).Conditions, "Ready", metav1.ConditionFalse, "DeploymentRefused")
 
-				behind = false // The event that the cache gets then leads to the next pass.
-				_, err = passes.pass()
-				require.NoError(t, err)
-				assert.Equal(t, before, refresh(t, d))
-				assertCondition(t, kind.status(refresh(t, obj)).Conditions, "Ready", metav1.ConditionFalse, "DeploymentNameTaken")
+				isStale = false // The event that updates the cache triggers the next reconcile.
+				r.mustReconcile(t)
+				assert.Equal(t, before, testenv.Refresh(t, env, d))
+				testenv.AssertCondition(t, kind.status(testenv.Refresh(t, env, obj)).Conditions, "Ready", metav1.ConditionFalse, "DeploymentNameTaken")
 			})
 		})
 	}
 }
 
-func TestOwnersOfOneNameAndNamespaceDoNotFight(t *testing.T) {
+// isDeployment reports whether obj is a Deployment or the metadata of one.
+func isDeployment(obj client.Object) bool {
+	switch obj.(type) {
+	case *appsv1.Deployment, *metav1.PartialObjectMetadata:
+		return true
+	default:
+		return false
+	}
+}
+
+func TestOwnersOfTheSameNameDoNotFight(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	busybox, memcached := ownerKinds[0], ownerKinds[1]
-	first := busybox.bringUp(t, namespace, "box")
-	d := deployment(t, namespace, "box")
+	first := busyboxKind.createReady(t, namespace, "web")
+	d := testenv.WaitForDeployment(t, env, namespace, "web")
 	before := d.DeepCopy()
-	second := create(t, memcached.newObject(namespace, "box"))
-	memcached.is(t, second, metav1.ConditionFalse, "DeploymentNameTaken")
-	assert.Equal(t, before, refresh(t, d))
-	busybox.is(t, first, metav1.ConditionTrue, "AsExpected")
+	second := testenv.Create(t, env, memcachedKind.newObject(namespace, "web"))
+	memcachedKind.waitForReady(t, second, metav1.ConditionFalse, "DeploymentNameTaken")
+	assert.Equal(t, before, testenv.Refresh(t, env, d))
+	busyboxKind.waitForReady(t, first, metav1.ConditionTrue, "AsExpected")
 }
 
-func TestOwnersTakeTheNameThatAnObjectOfAnotherKindFrees(t *testing.T) {
+func TestOwnerTakesNameThatAnOwnerOfAnotherKindFrees(t *testing.T) {
 	t.Parallel()
 	for i, kind := range ownerKinds {
 		other := ownerKinds[(i+1)%len(ownerKinds)]
@@ -201,22 +206,23 @@ func TestOwnersTakeTheNameThatAnObjectOfAnotherKindFrees(t *testing.T) {
 			t.Parallel()
 			namespace := env.Namespace(t)
 			startManager(t, namespace)
-			former := other.bringUp(t, namespace, "box")
-			obj := create(t, kind.newObject(namespace, "box"))
-			kind.is(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
-			d := deployment(t, namespace, "box")
-			require.NoError(t, env.Client.Delete(t.Context(), former))
+			previous := other.createReady(t, namespace, "web")
+			obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+			kind.waitForReady(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
+			d := testenv.WaitForDeployment(t, env, namespace, "web")
+			testenv.Delete(t, env, previous)
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
-				collect(t, d, former)
-				assert.True(c, metav1.IsControlledBy(refresh(c, d), obj))
-			}, soon, often)
+				deleteOrphan(t, d, previous)
+				assert.True(c, metav1.IsControlledBy(testenv.Refresh(c, env, d), obj))
+			}, testenv.Timeout, testenv.Poll)
 		})
 	}
 }
 
-// collect does as the garbage collector does where the owner is gone: it deletes the
-// Deployment, also one that a pass made which had not heard of the owner's end.
-func collect(t *testing.T, d *appsv1.Deployment, owner client.Object) {
+// deleteOrphan deletes the Deployment of a deleted owner, as the garbage collector does. A
+// reconcile that has not seen the deletion of the owner can re-create the Deployment, so the
+// caller repeats this.
+func deleteOrphan(t *testing.T, d *appsv1.Deployment, owner client.Object) {
 	t.Helper()
 	err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(d), d)
 	if err == nil && metav1.IsControlledBy(d, owner) {

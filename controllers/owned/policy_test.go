@@ -1,4 +1,4 @@
-package controllers
+package owned
 
 import (
 	"context"
@@ -11,28 +11,31 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"example.com/upright/internal/testenv"
 )
 
-// TestOwnersTryAgainWhatAPolicyRefuses shows that the refusal of an admission policy, which
-// the API server calls Invalid as it does a bad field, holds only as long as the policy.
-func TestOwnersTryAgainWhatAPolicyRefuses(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-		policy := refuseDeployments(t, namespace)
+// TestOwnerRetriesDeploymentThatPolicyRejects shows that the error of an admission policy is
+// retried, although the API server returns Invalid for it, as for an invalid field.
+func TestOwnerRetriesDeploymentThatPolicyRejects(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+		policy := rejectDeployments(t, namespace)
 		startManager(t, namespace)
-		obj := create(t, kind.newObject(namespace, "box"))
-		status := kind.is(t, obj, metav1.ConditionFalse, "ApplyFailed")
+		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+		status := kind.waitForReady(t, obj, metav1.ConditionFalse, "ApplyFailed")
 		assert.Contains(t, status.Conditions[0].Message, "not today")
 
-		require.NoError(t, env.Client.Delete(t.Context(), policy))
-		rollOut(t, deployment(t, namespace, "box"))
-		kind.is(t, obj, metav1.ConditionTrue, "AsExpected")
+		testenv.Delete(t, env, policy)
+		testenv.MarkAvailable(t, env, testenv.WaitForDeployment(t, env, namespace, "web"))
+		kind.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
 	})
 }
 
-// refuseDeployments sets up an admission policy for a namespace and waits until it holds.
-func refuseDeployments(t *testing.T, namespace string) client.Object {
+// rejectDeployments creates an admission policy that rejects all Deployments in a namespace, and
+// waits until it has effect.
+func rejectDeployments(t *testing.T, namespace string) client.Object {
 	t.Helper()
-	policy := create(t, &admissionv1.ValidatingAdmissionPolicy{
+	policy := testenv.Create(t, env, &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionv1.MatchResources{
@@ -45,7 +48,7 @@ func refuseDeployments(t *testing.T, namespace string) client.Object {
 			Validations: []admissionv1.Validation{{Expression: "false", Message: "not today"}},
 		},
 	})
-	create(t, &admissionv1.ValidatingAdmissionPolicyBinding{
+	testenv.Create(t, env, &admissionv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace},
 		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
 			PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
@@ -58,25 +61,24 @@ func refuseDeployments(t *testing.T, namespace string) client.Object {
 		probe := busyboxDeployment(busybox)
 		probe.OwnerReferences = nil
 		assert.ErrorContains(c, env.Client.Apply(t.Context(), probe, client.FieldOwner("probe"), client.DryRunAll), "not today")
-	}, soon, often)
+	}, testenv.Timeout, testenv.Poll)
 	return policy
 }
 
-// TestOwnersLeaveANamespaceThatIsBeingDeletedInPeace shows that nothing is written or tried
-// again there. (Without a namespace controller, as here, the namespace is never gone.)
-func TestOwnersLeaveANamespaceThatIsBeingDeletedInPeace(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
-		obj := create(t, kind.newObject(namespace, "box"))
-		require.NoError(t, env.Client.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-		passes := kind.passesOver(obj, likeCached(t, interceptor.Funcs{}))
+// TestOwnerWritesNothingInTerminatingNamespace shows that nothing is written or retried there.
+// The test environment runs no namespace controller, so the namespace stays Terminating.
+func TestOwnerWritesNothingInTerminatingNamespace(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
+		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+		testenv.Delete(t, env, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+		r := kind.reconcilerOf(obj, newDirectClient(t, interceptor.Funcs{}))
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}
 			assert.ErrorContains(c, env.Client.Create(t.Context(), probe, client.DryRunAll), "being terminated")
-		}, soon, often)
+		}, testenv.Timeout, testenv.Poll)
 
-		_, err := passes.pass()
-		require.NoError(t, err)
-		assertCondition(t, kind.status(refresh(t, obj)).Conditions, "Ready", metav1.ConditionUnknown, "Pending")
-		assert.Empty(t, passes.events())
+		r.mustReconcile(t)
+		testenv.AssertCondition(t, kind.status(testenv.Refresh(t, env, obj)).Conditions, "Ready", metav1.ConditionUnknown, "Pending")
+		assert.Empty(t, r.events())
 	})
 }

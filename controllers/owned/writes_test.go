@@ -1,4 +1,4 @@
-package controllers
+package owned
 
 import (
 	"context"
@@ -13,58 +13,58 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"example.com/upright/internal/testenv"
 )
 
-// witness counts the passes over each object.
-type witness struct {
-	mu   sync.Mutex
-	seen map[client.ObjectKey]int
+// reconcileCounter counts the reconciles of each object.
+type reconcileCounter struct {
+	mutex  sync.Mutex
+	counts map[client.ObjectKey]int
 }
 
-// funcs makes a client tell the witness of each pass, which begins with a read of the object.
-func (w *witness) funcs() interceptor.Funcs {
-	w.seen = map[client.ObjectKey]int{}
+// funcs returns functions that count each read of an owner, because a reconcile starts with one.
+func (r *reconcileCounter) funcs() interceptor.Funcs {
+	r.counts = map[client.ObjectKey]int{}
 	return interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
-			_, whole := obj.(*appsv1.Deployment)
-			_, metadata := obj.(*metav1.PartialObjectMetadata)
-			if !whole && !metadata {
-				w.mu.Lock()
-				w.seen[key]++
-				w.mu.Unlock()
+			if !isDeployment(obj) {
+				r.mutex.Lock()
+				r.counts[key]++
+				r.mutex.Unlock()
 			}
 			return c.Get(ctx, key, obj, opts...)
 		},
 	}
 }
 
-func (w *witness) passes(obj client.Object) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.seen[client.ObjectKeyFromObject(obj)]
+func (r *reconcileCounter) count(obj client.Object) int {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.counts[client.ObjectKeyFromObject(obj)]
 }
 
-// seesAPass makes a change and waits until a pass over the object has begun after it.
-func (w *witness) seesAPass(t *testing.T, obj client.Object, change func()) {
+// waitForReconcile makes a change and waits until a reconcile of the object has started after it.
+func (r *reconcileCounter) waitForReconcile(t *testing.T, obj client.Object, change func()) {
 	t.Helper()
-	before := w.passes(obj)
+	before := r.count(obj)
 	change()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Greater(c, w.passes(obj), before)
-	}, soon, often)
+		assert.Greater(c, r.count(obj), before)
+	}, testenv.Timeout, testenv.Poll)
 }
 
-func TestOwnersWriteAtMostThreeTimesUntilAvailableAndNotAfterwards(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
+func TestOwnerWritesThreeTimesUntilAvailableAndThenNothing(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
 		var (
-			wrote writes
-			sees  witness
+			writes     testenv.Writes
+			reconciles reconcileCounter
 		)
-		m := startManager(t, namespace, wrote.record, intercept(sees.funcs()))
-		obj := create(t, kind.newObject(namespace, "box"))
-		d := deployment(t, namespace, "box")
-		kind.is(t, obj, metav1.ConditionFalse, "RolloutInProgress")
-		// As many steps as a Deployment controller may take.
+		m := startManager(t, namespace, writes.Record, testenv.Intercept(reconciles.funcs()))
+		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
+		d := testenv.WaitForDeployment(t, env, namespace, "web")
+		kind.waitForReady(t, obj, metav1.ConditionFalse, "RolloutInProgress")
+		// The Deployment controller can write its status in as many steps.
 		for _, step := range []func(*appsv1.DeploymentStatus){
 			func(s *appsv1.DeploymentStatus) { s.ObservedGeneration = 1 },
 			func(s *appsv1.DeploymentStatus) {
@@ -78,92 +78,86 @@ func TestOwnersWriteAtMostThreeTimesUntilAvailableAndNotAfterwards(t *testing.T)
 				s.ReadyReplicas, s.AvailableReplicas, s.UnavailableReplicas = 1, 1, 1
 			},
 		} {
-			sees.seesAPass(t, obj, func() { setStatus(t, d, step) })
+			reconciles.waitForReconcile(t, obj, func() { setStatus(t, d, step) })
 		}
-		rollOut(t, d)
-		kind.is(t, obj, metav1.ConditionTrue, "AsExpected")
+		testenv.MarkAvailable(t, env, d)
+		kind.waitForReady(t, obj, metav1.ConditionTrue, "AsExpected")
 
-		// Passes that find nothing to do.
-		sees.seesAPass(t, obj, func() { edit(t, d, func(d *appsv1.Deployment) { d.Labels["note"] = "seen" }) })
-		sees.seesAPass(t, obj, func() {
-			edit(t, obj, func(obj client.Object) { obj.SetAnnotations(map[string]string{"note": "seen"}) })
+		// These changes trigger reconciles that have nothing to do.
+		reconciles.waitForReconcile(t, obj, func() {
+			testenv.Edit(t, env, d, func(d *appsv1.Deployment) { d.Labels["note"] = "seen" })
 		})
-		assert.Never(t, func() bool { return len(wrote.to("/deployments/"))+len(wrote.to("/status")) > 3 }, aWhile, often)
-		m.stop()
-		assert.Len(t, wrote.to("/deployments/"), 1)
-		assert.Len(t, wrote.to("/status"), 2)
+		reconciles.waitForReconcile(t, obj, func() {
+			testenv.Edit(t, env, obj, func(obj client.Object) { obj.SetAnnotations(map[string]string{"note": "seen"}) })
+		})
+		assert.Never(t, func() bool { return len(writes.To("/deployments/"))+len(writes.To("/status")) > 3 }, testenv.Quiet, testenv.Poll)
+		m.Stop()
+		assert.Len(t, writes.To("/deployments/"), 1)
+		assert.Len(t, writes.To("/status"), 2)
 		events := 0
-		if kind.tellCreated {
+		if kind.recordCreation {
 			events = 1
 		}
-		assert.Len(t, wrote.all(), 3+events, "%v", wrote.all())
+		assert.Len(t, writes.All(), 3+events, "%v", writes.All())
 	})
 }
 
-func TestManagerWritesNothingAfterARestart(t *testing.T) {
+func TestRestartedManagerWritesNothing(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	m := startManager(t, namespace)
 	var objects []client.Object
 	for i, kind := range ownerKinds {
-		for _, state := range []string{"ready", "waiting", "taken"} {
-			name := fmt.Sprintf("%s-%d", state, i)
-			switch state {
-			case "ready":
-				objects = append(objects, kind.bringUp(t, namespace, name))
-			case "waiting":
-				obj := create(t, kind.newObject(namespace, name))
-				kind.is(t, obj, metav1.ConditionFalse, "RolloutInProgress")
-				objects = append(objects, obj)
-			default:
-				create(t, foreign(namespace, name))
-				obj := create(t, kind.newObject(namespace, name))
-				kind.is(t, obj, metav1.ConditionFalse, "DeploymentNameTaken")
-				objects = append(objects, obj)
-			}
-		}
+		objects = append(objects, kind.createReady(t, namespace, fmt.Sprintf("ready-%d", i)))
+
+		inProgress := testenv.Create(t, env, kind.newObject(namespace, fmt.Sprintf("in-progress-%d", i)))
+		kind.waitForReady(t, inProgress, metav1.ConditionFalse, "RolloutInProgress")
+
+		name := fmt.Sprintf("taken-%d", i)
+		testenv.Create(t, env, testenv.NewDeployment(namespace, name))
+		nameTaken := testenv.Create(t, env, kind.newObject(namespace, name))
+		kind.waitForReady(t, nameTaken, metav1.ConditionFalse, "DeploymentNameTaken")
+		objects = append(objects, inProgress, nameTaken)
 	}
-	m.stop()
+	m.Stop()
 
 	var (
-		wrote writes
-		sees  witness
+		writes     testenv.Writes
+		reconciles reconcileCounter
 	)
-	m = startManager(t, namespace, wrote.record, intercept(sees.funcs()))
+	m = startManager(t, namespace, writes.Record, testenv.Intercept(reconciles.funcs()))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		for _, obj := range objects {
-			assert.Positive(c, sees.passes(obj), obj.GetName())
+			assert.Positive(c, reconciles.count(obj), obj.GetName())
 		}
-	}, soon, often)
-	assert.Never(t, func() bool { return len(wrote.all()) > 0 }, aWhile, often)
-	m.stop()
-	assert.Empty(t, wrote.all())
+	}, testenv.Timeout, testenv.Poll)
+	assert.Never(t, func() bool { return len(writes.All()) > 0 }, testenv.Quiet, testenv.Poll)
+	m.Stop()
+	assert.Empty(t, writes.All())
 }
 
-// TestManagerRepairsAfterARestartWhatDriftedMeanwhile shows that what happens while no manager runs is not lost.
-func TestManagerRepairsAfterARestartWhatDriftedMeanwhile(t *testing.T) {
-	forEachOwner(t, func(t *testing.T, kind ownerKind, namespace string) {
+func TestRestartedManagerRepairsWhatChangedWhileItWasDown(t *testing.T) {
+	forEachKind(t, func(t *testing.T, kind ownerKind, namespace string) {
 		m := startManager(t, namespace)
-		drifted := kind.bringUp(t, namespace, "drifted")
-		kind.bringUp(t, namespace, "deleted")
-		blocked := foreign(namespace, "blocked")
-		create(t, blocked)
-		waiting := create(t, kind.newObject(namespace, "blocked"))
-		kind.is(t, waiting, metav1.ConditionFalse, "DeploymentNameTaken")
-		m.stop()
+		edited := kind.createReady(t, namespace, "edited")
+		kind.createReady(t, namespace, "deleted")
+		foreign := testenv.Create(t, env, testenv.NewDeployment(namespace, "taken"))
+		nameTaken := testenv.Create(t, env, kind.newObject(namespace, "taken"))
+		kind.waitForReady(t, nameTaken, metav1.ConditionFalse, "DeploymentNameTaken")
+		m.Stop()
 
-		spoiled := deployment(t, namespace, "drifted")
-		edit(t, spoiled, func(d *appsv1.Deployment) { *d.Spec.Replicas = 7 })
-		deleted := deployment(t, namespace, "deleted")
-		before := deleted.UID
-		require.NoError(t, env.Client.Delete(t.Context(), deleted))
-		require.NoError(t, env.Client.Delete(t.Context(), blocked))
+		editedDeployment := testenv.WaitForDeployment(t, env, namespace, "edited")
+		testenv.Edit(t, env, editedDeployment, func(d *appsv1.Deployment) { *d.Spec.Replicas = 7 })
+		deletedDeployment := testenv.WaitForDeployment(t, env, namespace, "deleted")
+		before := deletedDeployment.UID
+		testenv.Delete(t, env, deletedDeployment)
+		testenv.Delete(t, env, foreign)
 		startManager(t, namespace)
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
-			assert.Equal(c, int32(2), *refresh(c, spoiled).Spec.Replicas)
-			assert.NotEqual(c, before, refresh(c, deleted).UID)
-			assert.True(c, metav1.IsControlledBy(refresh(c, blocked), waiting))
-		}, soon, often)
-		kind.is(t, drifted, metav1.ConditionFalse, "RolloutInProgress")
+			assert.Equal(c, int32(2), *testenv.Refresh(c, env, editedDeployment).Spec.Replicas)
+			assert.NotEqual(c, before, testenv.Refresh(c, env, deletedDeployment).UID)
+			assert.True(c, metav1.IsControlledBy(testenv.Refresh(c, env, foreign), nameTaken))
+		}, testenv.Timeout, testenv.Poll)
+		kind.waitForReady(t, edited, metav1.ConditionFalse, "RolloutInProgress")
 	})
 }

@@ -1,4 +1,4 @@
-package controllers
+package recommendation_test
 
 import (
 	"slices"
@@ -9,200 +9,191 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/recommender"
+	"example.com/upright/internal/testenv"
 	"example.com/upright/internal/usage"
 )
 
-func TestUsageOfADeploymentsPodsBecomesItsRecommendation(t *testing.T) {
+func TestRecommendationIsBasedOnUsageOfAllPods(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app", "log")
-	other := create(t, newPod(namespace, "web", "bbbbb", "app", "log"))
+	scaler, pod := createTarget(t, namespace, "web", "app", "log")
+	other := testenv.Create(t, env, testenv.NewPod(namespace, "web", "bbbbb", "app", "log"))
 	samples := slices.Concat(
-		uses(pod, "app", 0.3, 700, 9), uses(pod, "log", 0.02, 20, 9),
-		uses(other, "app", 0.5, 900, 9), uses(other, "log", 0.03, 30, 9),
+		testenv.SteadyUsage(pod, "app", 0.3, 700, 9), testenv.SteadyUsage(pod, "log", 0.02, 20, 9),
+		testenv.SteadyUsage(other, "app", 0.5, 900, 9), testenv.SteadyUsage(other, "log", 0.03, 30, 9),
 	)
-	var source meter
-	source.show(samples...)
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
+	var source testenv.Meter
+	source.Set(samples...)
+	startManager(t, namespace, &source)
 
-	status := scalerIs(t, scaler, isTrue, "Recommended")
-	assertCondition(t, status.Conditions, "RecommendationReady", isTrue, "Recommended")
-	want := figuresOf(t, samples, "app", "log")
-	assertSame(t, want, status.Recommendations)
+	status := waitForReady(t, scaler, isTrue, "Recommended")
+	testenv.AssertCondition(t, status.Conditions, "RecommendationReady", isTrue, "Recommended")
+	want := recommendedFor(t, samples, "app", "log")
+	testenv.AssertSameJSON(t, want, status.Recommendations)
 	assert.Equal(t, int64(18), status.Recommendations[0].Samples)
 	assert.Equal(t, 8*time.Minute, status.Recommendations[0].Span.Round(time.Minute))
-	assert.Greater(t, want[0].Target.Memory().Value(), int64(900*mebi), "the greatest peak and a margin")
+	assert.Greater(t, want[0].Target.Memory().Value(), int64(900*mebi), "the highest peak and a margin")
 	sum := want[0].Target.Memory().DeepCopy()
 	sum.Add(*want[1].Target.Memory())
 	assert.Zero(t, sum.Cmp(*status.PodTarget.Memory()), "want %s, got %s", &sum, status.PodTarget.Memory())
 }
 
-func TestASampleIsCountedOnceHoweverOftenItIsRead(t *testing.T) {
+func TestSampleCountsOnceIfReadRepeatedly(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	var source meter
-	source.show(uses(pod, "app", 0.3, 700, 5)...)
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	scalerIs(t, scaler, isTrue, "Recommended")
-	source.settle(t)
-	source.settle(t)
-	assert.InDelta(t, 5, value(t, m, "upright_usage_samples_attributed_total"), 0)
-	assert.GreaterOrEqual(t, value(t, m, "upright_usage_samples_dropped_total", "seen"), 10.0)
-	m.stop()
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	source.Set(testenv.SteadyUsage(pod, "app", 0.3, 700, 5)...)
+	m := startManager(t, namespace, &source)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	source.WaitUntilLearned(t)
+	source.WaitUntilLearned(t)
+	assert.InDelta(t, 5, m.Value(t, "upright_usage_samples_attributed_total"), 0)
+	assert.GreaterOrEqual(t, m.Value(t, "upright_usage_samples_dropped_total", "seen"), 10.0)
+	m.Stop()
 	assert.Equal(t, int64(5), checkpointed(t, scaler, "app").Recommend(recommender.DefaultPolicy(1)).Samples)
 }
 
-func TestUsageOfPodsThatAreNotTheDeploymentsIsNotAttributed(t *testing.T) {
+func TestUsageOfOtherPodsIsNotAttributed(t *testing.T) {
 	t.Parallel()
 	namespace, elsewhere := env.Namespace(t), env.Namespace(t)
-	scaler, _ := measured(t, namespace, "web", "app")
-	api, pod := measured(t, namespace, "web-api", "app")
-	orphan := newPod(namespace, "web", "orphn", "app")
-	orphan.OwnerReferences = nil
-	unlabelled := newPod(namespace, "web", "nolbl", "app")
-	unlabelled.Labels = nil
-	ofAnotherHash := newPod(namespace, "web", "other", "app")
-	ofAnotherHash.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "6d"
-	ofAStatefulSet := newPod(namespace, "web", "state", "app")
-	ofAStatefulSet.OwnerReferences[0].Kind = "StatefulSet"
-	notControlled := newPod(namespace, "web", "owned", "app")
-	notControlled.OwnerReferences[0].Controller = nil
-	samples := uses(pod, "app", 0.2, 300, 1)
-	for _, stranger := range []*corev1.Pod{
-		orphan, unlabelled, ofAnotherHash, ofAStatefulSet, notControlled,
-		newPod(elsewhere, "web", "aaaaa", "app"), // The name of one of ours.
+	scaler, _ := createTarget(t, namespace, "web", "app")
+	api, pod := createTarget(t, namespace, "web-api", "app")
+	withoutOwner := testenv.NewPod(namespace, "web", "orphn", "app")
+	withoutOwner.OwnerReferences = nil
+	withoutLabels := testenv.NewPod(namespace, "web", "nolbl", "app")
+	withoutLabels.Labels = nil
+	withOtherHash := testenv.NewPod(namespace, "web", "other", "app")
+	withOtherHash.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "6d"
+	ofStatefulSet := testenv.NewPod(namespace, "web", "state", "app")
+	ofStatefulSet.OwnerReferences[0].Kind = "StatefulSet"
+	withoutController := testenv.NewPod(namespace, "web", "owned", "app")
+	withoutController.OwnerReferences[0].Controller = nil
+	samples := testenv.SteadyUsage(pod, "app", 0.2, 300, 1)
+	for _, other := range []*corev1.Pod{
+		withoutOwner, withoutLabels, withOtherHash, ofStatefulSet, withoutController,
+		testenv.NewPod(elsewhere, "web", "aaaaa", "app"), // The name of the scaler's pod.
 	} {
-		samples = append(samples, uses(create(t, stranger), "app", 0.7, 900, 1)...)
+		samples = append(samples, testenv.SteadyUsage(testenv.Create(t, env, other), "app", 0.7, 900, 1)...)
 	}
-	samples = append(samples, uses(newPod(namespace, "web", "aaaaa"), "of-no-container", 0.7, 900, 1)...)
-	var source meter
-	source.show(samples...)
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
+	samples = append(samples, testenv.SteadyUsage(testenv.NewPod(namespace, "web", "aaaaa"), "unknown", 0.7, 900, 1)...)
+	var source testenv.Meter
+	source.Set(samples...)
+	m := startManager(t, namespace, &source)
 
-	recommends(t, api, figuresOf(t, samples[:1], "app")...)
-	status := scalerIs(t, scaler, isFalse, "NoSamples")
-	assert.Equal(t, `The usage of "app" has not been measured yet: it usually is within two minutes of its start.`,
-		condition(status, "Ready").Message)
+	waitForTargets(t, api, recommendedFor(t, samples[:1], "app")...)
+	status := waitForReady(t, scaler, isFalse, "NoSamples")
+	assert.Equal(t, `No usage samples for container "app" yet; they usually arrive within two minutes of its start.`,
+		testenv.ConditionMessage(status.Conditions, "Ready"))
 	assert.Empty(t, status.Recommendations)
-	assert.InDelta(t, 1, value(t, m, "upright_usage_samples_attributed_total"), 0)
-	assert.InDelta(t, 7, value(t, m, "upright_usage_samples_dropped_total", "unattributed"), 0)
+	assert.InDelta(t, 1, m.Value(t, "upright_usage_samples_attributed_total"), 0)
+	assert.InDelta(t, 7, m.Value(t, "upright_usage_samples_dropped_total", "unattributed"), 0)
 }
 
-func TestASidecarIsSizedAndAnOrdinaryInitContainerIsNot(t *testing.T) {
+func TestSidecarIsSizedAndInitContainerIsNot(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	create(t, foreign(namespace, "web"))
-	scaler := create(t, newScaler(namespace, "web", "web"))
-	pod := newPod(namespace, "web", "aaaaa", "app")
-	sidecar := newContainer("proxy")
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "web", "web"))
+	pod := testenv.NewPod(namespace, "web", "aaaaa", "app")
+	sidecar := testenv.NewContainer("proxy")
 	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
-	pod.Spec.InitContainers = []corev1.Container{newContainer("migrate"), sidecar}
-	create(t, pod)
-	samples := slices.Concat(uses(pod, "migrate", 1, 4000, 3), uses(pod, "proxy", 0.1, 150, 3), uses(pod, "app", 0.2, 300, 3))
-	var source meter
-	source.show(samples...)
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	status := scalerIs(t, scaler, isTrue, "Recommended")
-	assertSame(t, figuresOf(t, samples, "proxy", "app"), status.Recommendations)
-	assert.InDelta(t, 3, value(t, m, "upright_usage_samples_dropped_total", "unattributed"), 0)
+	pod.Spec.InitContainers = []corev1.Container{testenv.NewContainer("migrate"), sidecar}
+	testenv.Create(t, env, pod)
+	samples := slices.Concat(testenv.SteadyUsage(pod, "migrate", 1, 4000, 3),
+		testenv.SteadyUsage(pod, "proxy", 0.1, 150, 3), testenv.SteadyUsage(pod, "app", 0.2, 300, 3))
+	var source testenv.Meter
+	source.Set(samples...)
+	m := startManager(t, namespace, &source)
+	status := waitForReady(t, scaler, isTrue, "Recommended")
+	testenv.AssertSameJSON(t, recommendedFor(t, samples, "proxy", "app"), status.Recommendations)
+	assert.InDelta(t, 3, m.Value(t, "upright_usage_samples_dropped_total", "unattributed"), 0)
 }
 
-// nextPod creates a pod that is younger than another, with other containers.
-func nextPod(t *testing.T, before *corev1.Pod, suffix string, containers ...string) *corev1.Pod {
+// createNewerPod creates a pod that is newer than another pod of its Deployment.
+func createNewerPod(t *testing.T, previous *corev1.Pod, suffix string, containers ...string) *corev1.Pod {
 	t.Helper()
-	nextSecond(t, before)
-	return create(t, newPod(before.Namespace, before.Labels["app"], suffix, containers...))
+	testenv.WaitForNextSecond(t, previous)
+	return testenv.Create(t, env, testenv.NewPod(previous.Namespace, previous.Labels["app"], suffix, containers...))
 }
 
-func TestDuringARolloutTheNewestPodSaysWhichContainersAreSized(t *testing.T) {
+func TestNewestPodDecidesWhichContainersAreSized(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, first := measured(t, namespace, "web", "app", "old")
+	scaler, first := createTarget(t, namespace, "web", "app", "old")
 	var samples []usage.Sample
-	var source meter
+	var source testenv.Meter
 	measure := func(more ...usage.Sample) {
 		samples = append(samples, more...)
-		source.show(more...)
+		source.Set(more...)
 	}
-	measure(slices.Concat(uses(first, "app", 0.2, 300, 1), uses(first, "old", 0.6, 600, 1))...)
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	scalerIs(t, scaler, isTrue, "Recommended")
-	recommends(t, scaler, figuresOf(t, samples, "app", "old")...)
+	measure(slices.Concat(testenv.SteadyUsage(first, "app", 0.2, 300, 1), testenv.SteadyUsage(first, "old", 0.6, 600, 1))...)
+	startManager(t, namespace, &source)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	waitForTargets(t, scaler, recommendedFor(t, samples, "app", "old")...)
 
-	second := nextPod(t, first, "bbbbb", "app", "new")
-	status := scalerIs(t, scaler, isFalse, "NoSamples")
-	assert.Contains(t, condition(status, "RecommendationReady").Message, `"new"`)
-	assert.NotContains(t, condition(status, "RecommendationReady").Message, `"app"`)
-	appOfTwo := figures("app", historyOf(t, "app", samples...), 2)
-	recommends(t, scaler, appOfTwo)
+	second := createNewerPod(t, first, "bbbbb", "app", "new")
+	status := waitForReady(t, scaler, isFalse, "NoSamples")
+	message := testenv.ConditionMessage(status.Conditions, "RecommendationReady")
+	assert.Contains(t, message, `"new"`)
+	assert.NotContains(t, message, `"app"`)
+	waitForTargets(t, scaler, recommended("app", historyOf(t, "app", samples...), 2))
 
-	measure(uses(second, "new", 0.4, 500, 1)...)
-	scalerIs(t, scaler, isTrue, "Recommended")
-	recommends(t, scaler, figuresOf(t, samples, "app", "new")...)
+	measure(testenv.SteadyUsage(second, "new", 0.4, 500, 1)...)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	waitForTargets(t, scaler, recommendedFor(t, samples, "app", "new")...)
 
-	nextPod(t, second, "ccccc", "old", "app")
-	scalerIs(t, scaler, isTrue, "Recommended")
-	recommends(t, scaler, figuresOf(t, samples, "old", "app")...)
+	createNewerPod(t, second, "ccccc", "old", "app")
+	waitForReady(t, scaler, isTrue, "Recommended")
+	waitForTargets(t, scaler, recommendedFor(t, samples, "old", "app")...)
 }
 
-func TestAPodThatEndedOrIsBeingDeletedDoesNotSayWhichContainersAreSized(t *testing.T) {
+func TestEndedOrDeletedPodDoesNotDecideWhichContainersAreSized(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, first := measured(t, namespace, "web", "app")
-	var source meter
-	source.show(uses(first, "app", 0.2, 300, 1)...)
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	scalerIs(t, scaler, isTrue, "Recommended")
+	scaler, first := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	source.Set(testenv.SteadyUsage(first, "app", 0.2, 300, 1)...)
+	startManager(t, namespace, &source)
+	waitForReady(t, scaler, isTrue, "Recommended")
 
-	evicted := nextPod(t, first, "bbbbb", "app", "new")
-	scalerIs(t, scaler, isFalse, "NoSamples")
+	evicted := createNewerPod(t, first, "bbbbb", "app", "new")
+	waitForReady(t, scaler, isFalse, "NoSamples")
 	evicted.Status.Phase = corev1.PodFailed
 	require.NoError(t, env.Client.Status().Update(t.Context(), evicted))
-	scalerIs(t, scaler, isTrue, "Recommended")
+	waitForReady(t, scaler, isTrue, "Recommended")
 
-	deleted := nextPod(t, evicted, "ccccc", "app", "new")
-	scalerIs(t, scaler, isFalse, "NoSamples")
-	finalize(t, deleted)
-	remove(t, deleted)
-	scalerIs(t, scaler, isTrue, "Recommended")
-	remove(t, first)
-	status := scalerIs(t, scaler, isTrue, "NoPods")
+	deleted := createNewerPod(t, evicted, "ccccc", "app", "new")
+	waitForReady(t, scaler, isFalse, "NoSamples")
+	testenv.AddFinalizer(t, env, deleted)
+	testenv.Delete(t, env, deleted)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	testenv.Delete(t, env, first)
+	status := waitForReady(t, scaler, isTrue, "NoPods")
 	require.Len(t, status.Recommendations, 1)
 	assert.Equal(t, "app", status.Recommendations[0].ContainerName)
 }
 
-func TestOfPodsOfOneSecondAlwaysTheSameSaysWhichContainersAreSized(t *testing.T) {
-	t.Parallel()
-	a, b := newPod("one", "web", "aaaaa", "app"), newPod("one", "web", "bbbbb", "app", "new")
-	assert.Equal(t,
-		client.ObjectKeyFromObject(newest([]corev1.Pod{*a, *b})), client.ObjectKeyFromObject(newest([]corev1.Pod{*b, *a})))
-}
-
-func TestAScalerRecommendsTheLeastThatAPodNeedsOnlyAsLongAsItIsAskedTo(t *testing.T) {
+func TestPodMinimumCapsUntilSpecChangesIt(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	samples := uses(pod, "app", 0.004, 10, 1)
-	var source meter
-	source.show(samples...)
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	recommends(t, scaler, figuresOf(t, samples, "app")...)
-	assertSame(t, amounts("25m", "250Mi"), scaler.Status.PodTarget)
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	samples := testenv.SteadyUsage(pod, "app", 0.004, 10, 1)
+	var source testenv.Meter
+	source.Set(samples...)
+	startManager(t, namespace, &source)
+	waitForTargets(t, scaler, recommendedFor(t, samples, "app")...)
+	testenv.AssertSameJSON(t, testenv.Amounts("25m", "250Mi"), scaler.Status.PodTarget)
 	assert.Equal(t, autoscalingv1beta1.CapPodMinimum, scaler.Status.Recommendations[0].CappedBy[corev1.ResourceCPU])
 
-	zero := amounts("0", "0")
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
-		s.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{
-			PodMinimum: &autoscalingv1beta1.ResourceAmounts{CPU: new(zero[corev1.ResourceCPU]), Memory: new(zero[corev1.ResourceMemory])},
-		}
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
+		s.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{PodMinimum: allowed("0", "0")}
 	})
 	policy := recommender.DefaultPolicy(1)
 	policy.CPU.PodMinimum, policy.Memory.PodMinimum = 0, 0
-	recommends(t, scaler, recommendation("app", historyOf(t, "app", samples...), policy))
+	waitForTargets(t, scaler, recommendedWith("app", historyOf(t, "app", samples...), policy))
 	assert.Empty(t, scaler.Status.Recommendations[0].CappedBy)
 }

@@ -1,11 +1,11 @@
-package controllers
+package recommendation_test
 
 import (
-	"context"
-	"errors"
-	"iter"
+	"math"
 	"slices"
-	"sync"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,189 +15,214 @@ import (
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/recommender"
-	"example.com/upright/internal/usage"
+	"example.com/upright/internal/testenv"
 )
 
-// archive is a source of the usage of the past.
-type archive struct {
-	samples  []usage.Sample
-	failures int           // So many queries fail, after the first sample.
-	opens    chan struct{} // If not nil, answers come when it is closed.
+const day = 24 * time.Hour
 
-	mutex   sync.Mutex
-	queries []query
-}
-
-// query is what an archive was asked.
-type query struct {
-	namespace, pods string
-	span            usage.Range
-}
-
-// History yields the samples, or one and an error.
-func (a *archive) History(ctx context.Context, namespace, pods string, span usage.Range) iter.Seq2[usage.Sample, error] {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.queries = append(a.queries, query{namespace, pods, span})
-	fails := len(a.queries) <= a.failures
-	return func(yield func(usage.Sample, error) bool) {
-		if a.opens != nil {
-			select {
-			case <-a.opens:
-			case <-ctx.Done():
-				yield(usage.Sample{}, ctx.Err())
-				return
-			}
-		}
-		for _, sample := range a.samples {
-			if !yield(sample, nil) {
-				return
-			}
-			if fails {
-				yield(usage.Sample{}, errors.New("the archive is shut"))
-				return
-			}
-		}
-	}
-}
-
-func (a *archive) asked() []query {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return slices.Clone(a.queries)
-}
-
-// past returns samples of days ago, of a pod that is gone.
-func past(namespace string) []usage.Sample {
-	gone := newPod(namespace, "web", "zzzzz")
-	samples := slices.Concat(uses(gone, "app", 0.9, 1500, 300), uses(gone, "app", 0.1, 100, 200))
-	for i := range samples {
-		samples[i].Time = samples[i].Time.Add(-3 * 24 * time.Hour)
-	}
-	return samples
-}
-
-func withHistory(history time.Duration) Options {
-	options := newOptions()
-	options.Usage.History = history
-	return options
-}
-
-func TestThePastAddsUpWithThePresentWhicheverComesFirst(t *testing.T) {
+func TestPastAndPresentAddUpInAnyOrder(t *testing.T) {
 	t.Parallel()
-	for name, isPastFirst := range map[string]bool{"the past": true, "the present": false} {
+	for name, isPastFirst := range map[string]bool{"past first": true, "present first": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := env.Namespace(t)
-			scaler, pod := measured(t, namespace, "web", "app")
-			present := uses(pod, "app", 0.3, 300, 5)
-			before := archive{samples: past(namespace), opens: make(chan struct{})}
-			unusable := before.samples[0]
+			scaler, pod := createTarget(t, namespace, "web", "app")
+			present := testenv.SteadyUsage(pod, "app", 0.3, 300, 5)
+			past := archive{samples: pastUsage(namespace), answers: make(chan struct{})}
+			unusable := past.samples[0]
 			unusable.Memory = -1
-			before.samples = append(before.samples, unusable)
-			var source meter
-			m := startManagerWith(t, namespace, withHistory(8*24*time.Hour), usageSource{Source: &source, past: &before})
-			scalerIs(t, scaler, isFalse, "NoSamples")
-			all := figuresOf(t, append(present, past(namespace)...), "app")
+			past.samples = append(past.samples, unusable)
+			var source testenv.Meter
+			m := startBackfill(t, namespace, 8*day, &source, &past)
+			waitForReady(t, scaler, isFalse, "NoSamples")
+			all := recommendedFor(t, append(present, pastUsage(namespace)...), "app")
 			if isPastFirst {
-				close(before.opens)
-				recommends(t, scaler, figuresOf(t, past(namespace), "app")...)
-				source.show(present...)
+				close(past.answers)
+				waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
+				source.Set(present...)
 			} else {
-				source.show(present...)
-				recommends(t, scaler, figuresOf(t, present, "app")...)
-				close(before.opens)
+				source.Set(present...)
+				waitForTargets(t, scaler, recommendedFor(t, present, "app")...)
+				close(past.answers)
 			}
-			source.settle(t)
-			recommends(t, scaler, all...)
-			m.stop()
-			saved := checkpointed(t, scaler, "app").Recommend(recommender.DefaultPolicy(1))
-			assertSame(t, all[0].UpperBound, recommendation("app", checkpointed(t, scaler, "app"), recommender.DefaultPolicy(1)).UpperBound)
-			assert.Equal(t, int64(505), saved.Samples)
+			source.WaitUntilLearned(t)
+			waitForTargets(t, scaler, all...)
+			m.Stop()
+			saved := checkpointed(t, scaler, "app")
+			testenv.AssertSameJSON(t, all[0].UpperBound, recommended("app", saved, 1).UpperBound)
+			assert.Equal(t, int64(505), saved.Recommend(recommender.DefaultPolicy(1)).Samples)
 			assert.True(t, checkpoint(t, scaler).Data.Backfilled)
 		})
 	}
 }
 
-func TestThePastLosesItsWeightAtTheHalfLifeThatIsAskedFor(t *testing.T) {
+func TestPastDecaysWithHalfLifeOfSpec(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, _ := measured(t, namespace, "web", "app")
+	scaler, _ := createTarget(t, namespace, "web", "app")
 	const halfLife = time.Hour
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
 		s.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{HalfLife: &metav1.Duration{Duration: halfLife}}
 	})
-	// At an hour the first, at a day the second decides.
-	gone := newPod(namespace, "web", "zzzzz")
-	samples := slices.Concat(uses(gone, "app", 0.9, 300, 100), uses(gone, "app", 0.1, 300, 60))
+	// The older usage decides with the default half-life, the newer usage with one hour.
+	deleted := testenv.NewPod(namespace, "web", "zzzzz")
+	samples := slices.Concat(testenv.SteadyUsage(deleted, "app", 0.9, 300, 100), testenv.SteadyUsage(deleted, "app", 0.1, 300, 60))
 	for i := range 100 {
 		samples[i].Time = samples[i].Time.Add(-12 * time.Hour)
 	}
 	history := recommender.New(halfLife)
 	for _, sample := range samples {
-		require.NoError(t, history.AddCPU(sample.Time, sample.CPU))
-		require.NoError(t, history.AddMemory(sample.Time, sample.Memory))
+		addSample(t, history, sample)
 	}
-	startManagerWith(t, namespace, withHistory(24*time.Hour), usageSource{Source: &meter{}, past: &archive{samples: samples}})
-	recommends(t, scaler, figures("app", history, 1))
+	startBackfill(t, namespace, day, &testenv.Meter{}, &archive{samples: samples})
+	waitForTargets(t, scaler, recommended("app", history, 1))
 }
 
-func TestThePastIsThatOfTheDeploymentsPodsUpToThePresent(t *testing.T) {
+func TestPastOfPodsIsReadUpToFirstSample(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	present := uses(pod, "app", 0.3, 300, 5)
-	var source meter
-	source.show(present...)
-	var before archive
-	const history = 48 * time.Hour
-	startManagerWith(t, namespace, withHistory(history), usageSource{Source: &source, past: &before})
-	scalerIs(t, scaler, isTrue, "Recommended")
-	require.Eventually(t, func() bool { return len(before.asked()) > 0 }, soon, often)
-	asked := before.asked()[0]
-	assert.Equal(t, namespace, asked.namespace)
-	assert.Equal(t, podNames("web"), asked.pods)
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	present := testenv.SteadyUsage(pod, "app", 0.3, 300, 5)
+	var source testenv.Meter
+	source.Set(present...)
+	var past archive
+	startBackfill(t, namespace, 2*day, &source, &past)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	require.Eventually(t, func() bool { return len(past.Queries()) > 0 }, testenv.Timeout, testenv.Poll)
+	got := past.Queries()[0]
+	assert.Equal(t, namespace, got.namespace)
+	assert.Equal(t, "web-[bcdfghjklmnpqrstvwxz2456789]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}", got.pods)
 	first := present[0].Time.Truncate(time.Second)
-	assert.True(t, asked.span.From.Equal(first.Add(-history)), asked.span.From)
-	assert.True(t, asked.span.To.Equal(first.Add(-backfillStep)), "what the present has is not asked for")
-	assert.Equal(t, backfillStep, asked.span.Step)
+	assert.True(t, got.span.From.Equal(first.Add(-2*day)), got.span.From)
+	assert.True(t, got.span.To.Equal(first.Add(-time.Minute)), "samples of the present are not read again")
+	assert.Equal(t, time.Minute, got.span.Step)
 }
 
-func TestThePastIsAskedForUntilItIsKnownAndThenNeverAgain(t *testing.T) {
+func TestPastIsRetriedAfterFailureAndReadOnce(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, _ := measured(t, namespace, "web", "app")
-	before := archive{samples: past(namespace), failures: 1}
-	var passes passCounter
-	m := startManagerWith(t, namespace, withHistory(24*time.Hour), usageSource{Source: &meter{}, past: &before}, passes.use)
-	recommends(t, scaler, figuresOf(t, past(namespace), "app")...)
-	assert.Len(t, before.asked(), 2)
-	again := passes.over(scaler)
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
-	require.Eventually(t, func() bool { return passes.over(scaler) > again }, soon, often)
-	m.stop()
-	assert.Len(t, before.asked(), 2)
+	scaler, _ := createTarget(t, namespace, "web", "app")
+	past := archive{samples: pastUsage(namespace), failures: 1}
+	m := startBackfill(t, namespace, day, &testenv.Meter{}, &past)
+	waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
+	assert.Len(t, past.Queries(), 2)
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
+	waitForReady(t, scaler, isTrue, "Recommended")
+	m.Stop()
+	assert.Len(t, past.Queries(), 2)
 	assert.Equal(t, int64(500), savedSamples(t, scaler))
 
-	var after archive
-	var passesAfter passCounter
-	m = startManagerWith(t, namespace, withHistory(24*time.Hour), usageSource{Source: &meter{}, past: &after}, passesAfter.use)
-	require.Eventually(t, func() bool { return passesAfter.over(scaler) > 0 }, soon, often)
-	m.stop()
-	assert.Empty(t, after.asked(), "neither after a restart")
-	assertSame(t, figuresOf(t, past(namespace), "app")[0].Target, refresh(t, scaler).Status.Recommendations[0].Target)
+	var unused archive
+	var reconciles testenv.Reconciles
+	m = startBackfill(t, namespace, day, &testenv.Meter{}, &unused, reconciles.Count)
+	// Each of two controllers reconciles the scaler.
+	require.Eventually(t, func() bool { return reconciles.Of(scaler) >= 2 }, testenv.Timeout, testenv.Poll)
+	m.Stop()
+	assert.Empty(t, unused.Queries(), "the past is in the checkpoint")
+	testenv.AssertSameJSON(t, recommendedFor(t, pastUsage(namespace), "app")[0].Target,
+		testenv.Refresh(t, env, scaler).Status.Recommendations[0].Target)
 }
 
-func TestASuspendedScalersPastIsReadWhenItGoesOn(t *testing.T) {
+func TestPastIsReadAfterCheckpointsAreRestored(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, _ := measured(t, namespace, "web", "app")
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
-	before := archive{samples: past(namespace)}
-	startManagerWith(t, namespace, withHistory(24*time.Hour), usageSource{Source: &meter{}, past: &before})
-	status := scalerIs(t, scaler, isFalse, "Suspended")
+	backfilled, _ := createTarget(t, namespace, "web", "app")
+	saved := newCheckpoint(backfilled)
+	saved.Data.Backfilled = true
+	testenv.Create(t, env, saved)
+	createTarget(t, namespace, "api", "app")
+	var past archive
+	var isFixed atomic.Bool
+	var failed atomic.Int64
+	startBackfill(t, namespace, day, &testenv.Meter{}, &past, failCheckpointReads(&isFixed, &failed))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		testenv.AssertCondition(c, testenv.Refresh(c, env, backfilled).Status.Conditions, "Ready", metav1.ConditionUnknown, "RecommendFailed")
+		assert.Positive(c, failed.Load())
+	}, testenv.Timeout, testenv.Poll)
+	assert.Never(t, func() bool { return len(past.Queries()) > 0 }, testenv.Quiet, testenv.Poll)
+
+	isFixed.Store(true)
+	require.Eventually(t, func() bool { return len(past.Queries()) > 0 }, testenv.Timeout, testenv.Poll)
+	testenv.Edit(t, env, backfilled, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
+	waitForReady(t, backfilled, isFalse, "NoSamples")
+	assert.Never(t, func() bool {
+		return slices.ContainsFunc(past.Queries(), func(q query) bool { return strings.HasPrefix(q.pods, "web-") })
+	}, testenv.Quiet, testenv.Poll, "the checkpoint has the past of web")
+}
+
+func TestPastOfSuspendedScalerIsReadWhenItContinues(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	scaler, _ := createTarget(t, namespace, "web", "app")
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
+	past := archive{samples: pastUsage(namespace)}
+	startBackfill(t, namespace, day, &testenv.Meter{}, &past)
+	status := waitForReady(t, scaler, isFalse, "Suspended")
 	assert.Empty(t, status.Recommendations)
-	assert.Empty(t, before.asked())
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = false })
-	recommends(t, scaler, figuresOf(t, past(namespace), "app")...)
+	assert.Empty(t, past.Queries())
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = false })
+	waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
+}
+
+func TestRecreatedScalerGetsItsPastAgain(t *testing.T) {
+	t.Parallel()
+	for name, isWatchCut := range map[string]bool{"while watched": false, "while the watch is cut": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := env.Namespace(t)
+			scaler, _ := createTarget(t, namespace, "web", "app")
+			past := archive{samples: pastUsage(namespace)}
+			connection := testenv.NewConnection()
+			startBackfill(t, namespace, day, &testenv.Meter{}, &past, connection.Use)
+			waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
+			require.Len(t, past.Queries(), 1)
+
+			if isWatchCut {
+				connection.Cut()
+			}
+			testenv.Delete(t, env, scaler)
+			recreated := testenv.Create(t, env, testenv.NewScaler(namespace, "web", "web"))
+			if isWatchCut {
+				require.Eventually(t, func() bool { return connection.Refused() > 0 }, testenv.Timeout, testenv.Poll)
+				connection.Restore()
+			}
+			waitForTargets(t, recreated, recommendedFor(t, pastUsage(namespace), "app")...)
+			assert.Len(t, past.Queries(), 2)
+		})
+	}
+}
+
+func TestNewTargetGetsItsOwnPast(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	scaler, _ := createTarget(t, namespace, "web", "app")
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "api"))
+	testenv.Create(t, env, testenv.NewPod(namespace, "api", "aaaaa", "app"))
+	past := archive{samples: pastUsage(namespace)}
+	startBackfill(t, namespace, day, &testenv.Meter{}, &past)
+	waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
+
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = "api" })
+	require.Eventually(t, func() bool { return len(past.Queries()) == 2 }, testenv.Timeout, testenv.Poll)
+	assert.Regexp(t, "^api-", past.Queries()[1].pods)
+}
+
+func TestReconcilesDoNotShortenBackoffOfFailingPast(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	scaler, _ := createTarget(t, namespace, "web", "app")
+	past := archive{samples: pastUsage(namespace), failures: math.MaxInt}
+	var reconciles testenv.Reconciles
+	startBackfill(t, namespace, day, &testenv.Meter{}, &past, reconciles.Count)
+	require.Eventually(t, func() bool { return len(past.Queries()) > 0 }, testenv.Timeout, testenv.Poll)
+	for i := range 50 {
+		before := reconciles.Of(scaler)
+		testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
+			s.Annotations = map[string]string{"edit": strconv.Itoa(i)}
+		})
+		require.Eventually(t, func() bool { return reconciles.Of(scaler) > before }, testenv.Timeout, testenv.Poll)
+	}
+	// The backoff doubles from a second: ten queries take more than eight minutes.
+	assert.Less(t, len(past.Queries()), 10)
+	require.Eventually(t, func() bool { return len(past.Queries()) >= 2 }, testenv.Timeout, testenv.Poll, "the past is read again")
 }

@@ -75,7 +75,8 @@ func (b *Backfiller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if scaler.Spec.Suspend || !scaler.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	if err := b.checkpointer.restore(ctx); err != nil {
+	// The first reading decides where the past ends.
+	if err := b.WaitForHistory(ctx); err != nil {
 		return ctrl.Result{}, err
 	}
 	workload := b.History(scaler)

@@ -1,4 +1,4 @@
-package controllers
+package recommendation_test
 
 import (
 	"context"
@@ -10,13 +10,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/recommender"
+	"example.com/upright/internal/testenv"
 )
+
+// newCheckpoint returns a scaler's checkpoint without any history.
+func newCheckpoint(scaler *autoscalingv1beta1.VerticalScaler) *autoscalingv1beta1.VerticalScalerCheckpoint {
+	return &autoscalingv1beta1.VerticalScalerCheckpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: scaler.Namespace, Name: scaler.Name, OwnerReferences: []metav1.OwnerReference{
+			*metav1.NewControllerRef(scaler, autoscalingv1beta1.GroupVersion.WithKind("VerticalScaler")),
+		}},
+		Data: autoscalingv1beta1.VerticalScalerCheckpointData{DeploymentName: scaler.Spec.DeploymentName},
+	}
+}
 
 // checkpoint returns a scaler's checkpoint.
 func checkpoint(t assert.TestingT, scaler *autoscalingv1beta1.VerticalScaler) *autoscalingv1beta1.VerticalScalerCheckpoint {
@@ -25,7 +35,7 @@ func checkpoint(t assert.TestingT, scaler *autoscalingv1beta1.VerticalScaler) *a
 	return found
 }
 
-// checkpointed returns what a scaler's checkpoint has of a container.
+// checkpointed returns the history of a container in a scaler's checkpoint.
 func checkpointed(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, container string) *recommender.History {
 	t.Helper()
 	for _, saved := range checkpoint(t, scaler).Data.Containers {
@@ -35,31 +45,12 @@ func checkpointed(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, conta
 			return history
 		}
 	}
-	require.Fail(t, "the checkpoint does not have the container", container)
+	require.Fail(t, "the container is missing in the checkpoint", container)
 	return nil
 }
 
-// isCheckpoint reports whether a request writes a checkpoint.
-func isCheckpoint(request *http.Request) bool {
-	return request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/verticalscalercheckpoints/")
-}
-
-// failCheckpoints lets the first requests that write a checkpoint fail.
-func failCheckpoints(failures *atomic.Int64) func(*ctrl.Options, *rest.Config) {
-	return func(_ *ctrl.Options, config *rest.Config) {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(request *http.Request) (*http.Response, error) {
-				if isCheckpoint(request) && failures.Add(-1) >= 0 {
-					return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody}, nil
-				}
-				return next.RoundTrip(request)
-			})
-		})
-	}
-}
-
-// savedSamples returns how many samples of container app a scaler's checkpoint has, 0 where
-// there is none.
+// savedSamples returns the number of samples of container app in a scaler's checkpoint, or 0 if
+// there is no checkpoint.
 func savedSamples(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) int64 {
 	t.Helper()
 	err := env.Client.Get(t.Context(), client.ObjectKeyFromObject(scaler), &autoscalingv1beta1.VerticalScalerCheckpoint{})
@@ -68,4 +59,27 @@ func savedSamples(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) int64
 	}
 	require.NoError(t, err)
 	return checkpointed(t, scaler, "app").Recommend(recommender.DefaultPolicy(1)).Samples
+}
+
+// failCheckpointWrites makes the first writes of checkpoints fail. Each subtracts 1 from failures.
+func failCheckpointWrites(failures *atomic.Int64) testenv.Change {
+	return testenv.Fault(func(request *http.Request) (*http.Response, error) {
+		isWrite := request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/verticalscalercheckpoints/")
+		if isWrite && failures.Add(-1) >= 0 {
+			return testenv.InternalError(), nil
+		}
+		return nil, nil
+	})
+}
+
+// failCheckpointReads makes reads of checkpoints fail until isFixed is true, and counts them.
+func failCheckpointReads(isFixed *atomic.Bool, failed *atomic.Int64) testenv.Change {
+	return testenv.Fault(func(request *http.Request) (*http.Response, error) {
+		isRead := request.Method == http.MethodGet && strings.HasSuffix(request.URL.Path, "/verticalscalercheckpoints")
+		if isRead && !isFixed.Load() {
+			failed.Add(1)
+			return testenv.InternalError(), nil
+		}
+		return nil, nil
+	})
 }

@@ -1,4 +1,4 @@
-package controllers
+package recommendation_test
 
 import (
 	"bytes"
@@ -17,40 +17,50 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/controllers/recommendation"
+	"example.com/upright/internal/testenv"
 	"example.com/upright/internal/usage"
 )
 
-func TestAfterARestartTheRecommendationIsTheSameAndNothingIsWritten(t *testing.T) {
-	t.Parallel()
-	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	samples := uses(pod, "app", 0.3, 700, 5)
-	var source meter
-	source.show(samples...)
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	before := scalerIs(t, scaler, isTrue, "Recommended")
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Len(c, eventsOf(c, scaler, "Recommended"), 1) }, soon, often)
-	m.stop()
-	saved := checkpoint(t, scaler)
-
-	var wrote writes // The source goes on giving what it gave.
-	var passes passCounter
-	m = startManagerWith(t, namespace, newOptions(), usageSource{Source: &source}, wrote.record, passes.use)
-	require.Eventually(t, func() bool { return passes.over(scaler) > 0 }, soon, often)
-	assert.Never(t, func() bool { return len(wrote.all()) > 0 }, aWhile, often)
-	m.stop()
-	assert.Empty(t, wrote.all(), "neither then")
-	assert.Equal(t, before, refresh(t, scaler).Status)
-	assert.Equal(t, saved.ResourceVersion, checkpoint(t, scaler).ResourceVersion)
-
-	more := later(uses(pod, "app", 0.1, 900, 1))
-	source.show(more...)
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	recommends(t, scaler, figuresOf(t, append(samples, more...), "app")...)
+// waitForRecommendedEvent waits until the event about a scaler's recommendation is recorded.
+func waitForRecommendedEvent(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Len(c, testenv.Events(c, env, scaler, "Recommended"), 1)
+	}, testenv.Timeout, testenv.Poll)
 }
 
-// elect has a manager compete for the lease of a namespace, and take it over soon.
-func elect(namespace string) func(*ctrl.Options, *rest.Config) {
+func TestRestartKeepsRecommendationAndWritesNothing(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	samples := testenv.SteadyUsage(pod, "app", 0.3, 700, 5)
+	var source testenv.Meter
+	source.Set(samples...)
+	m := startManager(t, namespace, &source)
+	before := waitForReady(t, scaler, isTrue, "Recommended")
+	waitForRecommendedEvent(t, scaler)
+	m.Stop()
+	saved := checkpoint(t, scaler)
+
+	var writes testenv.Writes // The source returns the same samples as before.
+	var reconciles testenv.Reconciles
+	m = startManager(t, namespace, &source, writes.Record, reconciles.Count)
+	waitForReconcile(t, &reconciles, scaler)
+	assert.Never(t, func() bool { return len(writes.All()) > 0 }, testenv.Quiet, testenv.Poll)
+	m.Stop()
+	assert.Empty(t, writes.All(), "a manager that stops writes nothing either")
+	assert.Equal(t, before, testenv.Refresh(t, env, scaler).Status)
+	assert.Equal(t, saved.ResourceVersion, checkpoint(t, scaler).ResourceVersion)
+
+	more := afterRestart(testenv.SteadyUsage(pod, "app", 0.1, 900, 1))
+	source.Set(more...)
+	startManager(t, namespace, &source)
+	waitForTargets(t, scaler, recommendedFor(t, append(samples, more...), "app")...)
+}
+
+// electLeader makes a manager compete for a lease in a namespace.
+func electLeader(namespace string) testenv.Change {
 	return func(options *ctrl.Options, _ *rest.Config) {
 		options.LeaderElection, options.LeaderElectionID, options.LeaderElectionNamespace = true, "upright-manager", namespace
 		options.RetryPeriod = new(100 * time.Millisecond)
@@ -58,89 +68,90 @@ func elect(namespace string) func(*ctrl.Options, *rest.Config) {
 	}
 }
 
-func TestANewLeaderRecommendsWhatTheOneBeforeDidAndWritesNothing(t *testing.T) {
+func TestNewLeaderKeepsRecommendationAndWritesNothing(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	samples := uses(pod, "app", 0.3, 700, 5)
-	var source, idle meter
-	source.show(samples...)
-	first := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source}, elect(namespace))
-	before := scalerIs(t, scaler, isTrue, "Recommended")
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Len(c, eventsOf(c, scaler, "Recommended"), 1) }, soon, often)
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	samples := testenv.SteadyUsage(pod, "app", 0.3, 700, 5)
+	var source, nextSource testenv.Meter
+	source.Set(samples...)
+	first := startManager(t, namespace, &source, electLeader(namespace))
+	before := waitForReady(t, scaler, isTrue, "Recommended")
+	waitForRecommendedEvent(t, scaler)
 
-	var wrote writes
-	var passes passCounter
-	second := startManagerWith(t, namespace, newOptions(), usageSource{Source: &idle}, elect(namespace), wrote.record, passes.use)
-	assert.Never(t, func() bool { return idle.count() > 0 }, aWhile, often, "one that does not lead does not read")
-	assert.Empty(t, series(t, second, "upright_recommendation_cpu_cores"))
-	assert.NotEmpty(t, series(t, first, "upright_recommendation_cpu_cores"))
-	first.stop()
-	require.Eventually(t, func() bool { return passes.over(scaler) > 0 }, soon, often)
-	idle.settle(t)
-	assert.NotEmpty(t, series(t, second, "upright_recommendation_cpu_cores"))
-	assert.Empty(t, wrote.to("verticalscaler"))
-	assert.Equal(t, before, refresh(t, scaler).Status)
+	var writes testenv.Writes
+	var reconciles testenv.Reconciles
+	second := startManager(t, namespace, &nextSource, electLeader(namespace), writes.Record, reconciles.Count)
+	assert.Never(t, func() bool { return nextSource.Reads() > 0 }, testenv.Quiet, testenv.Poll, "only the leader reads usage")
+	assert.Empty(t, second.Series(t, "upright_recommendation_cpu_cores"))
+	assert.NotEmpty(t, first.Series(t, "upright_recommendation_cpu_cores"))
+	first.Stop()
+	waitForReconcile(t, &reconciles, scaler)
+	nextSource.WaitUntilLearned(t)
+	assert.NotEmpty(t, second.Series(t, "upright_recommendation_cpu_cores"))
+	assert.Empty(t, writes.To("verticalscaler"))
+	assert.Equal(t, before, testenv.Refresh(t, env, scaler).Status)
 
-	more := later(uses(pod, "app", 0.1, 900, 1))
-	idle.show(more...)
-	recommends(t, scaler, figuresOf(t, append(samples, more...), "app")...)
+	more := afterRestart(testenv.SteadyUsage(pod, "app", 0.1, 900, 1))
+	nextSource.Set(more...)
+	waitForTargets(t, scaler, recommendedFor(t, append(samples, more...), "app")...)
 }
 
-func TestAManagerThatIsKilledLosesWhatItLearnedSinceTheLastCheckpoint(t *testing.T) {
+func TestKilledManagerLosesOnlyUsageAfterLastCheckpoint(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	saved := uses(pod, "app", 0.3, 300, 3)
-	var source meter
-	source.show(saved...)
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	saved := testenv.SteadyUsage(pod, "app", 0.3, 300, 3)
+	var source testenv.Meter
+	source.Set(saved...)
 	options := newOptions()
-	options.Usage.CheckpointInterval = 200 * time.Millisecond
-	line := newConnection()
-	m := startManagerWith(t, namespace, options, usageSource{Source: &source}, line.use)
-	scalerIs(t, scaler, isTrue, "Recommended")
-	require.Eventually(t, func() bool { return savedSamples(t, scaler) == 3 }, soon, often)
-	line.cut()
-	source.show(uses(pod, "app", 0.6, 600, 1)...)
-	source.settle(t)
-	m.stop()
+	options.CheckpointInterval = 200 * time.Millisecond
+	connection := testenv.NewConnection()
+	m := startManagerWith(t, []string{namespace}, options, recommendation.Source{Source: &source}, connection.Use)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	require.Eventually(t, func() bool { return savedSamples(t, scaler) == 3 }, testenv.Timeout, testenv.Poll)
+	connection.Cut()
+	source.Set(testenv.SteadyUsage(pod, "app", 0.6, 600, 1)...)
+	source.WaitUntilLearned(t)
+	m.Stop()
 
-	after := later(uses(pod, "app", 0.1, 900, 1))
-	source.show(after...)
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	recommends(t, scaler, figuresOf(t, append(saved, after...), "app")...)
+	after := afterRestart(testenv.SteadyUsage(pod, "app", 0.1, 900, 1))
+	source.Set(after...)
+	startManager(t, namespace, &source)
+	waitForTargets(t, scaler, recommendedFor(t, append(saved, after...), "app")...)
 }
 
-func TestAManagerThatWasKilledBeforeItsFirstCheckpointStandsByWhatItRecommended(t *testing.T) {
+func TestRecommendationStaysIfManagerIsKilledBeforeFirstCheckpoint(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	var source meter
-	source.show(uses(pod, "app", 0.6, 600, 3)...)
-	line := newConnection()
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source}, line.use)
-	before := scalerIs(t, scaler, isTrue, "Recommended")
-	line.cut()
-	m.stop()
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	source.Set(testenv.SteadyUsage(pod, "app", 0.6, 600, 3)...)
+	connection := testenv.NewConnection()
+	m := startManager(t, namespace, &source, connection.Use)
+	before := waitForReady(t, scaler, isTrue, "Recommended")
+	connection.Cut()
+	m.Stop()
 
-	source.show()
-	var passes passCounter
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source}, passes.use)
-	require.Eventually(t, func() bool { return passes.over(scaler) > 0 }, soon, often)
-	source.settle(t)
-	assert.Equal(t, before, refresh(t, scaler).Status)
-	samples := uses(pod, "app", 0.2, 200, 1)
-	source.show(samples...)
-	recommends(t, scaler, figuresOf(t, samples, "app")...)
+	source.Set()
+	var reconciles testenv.Reconciles
+	startManager(t, namespace, &source, reconciles.Count)
+	waitForReconcile(t, &reconciles, scaler)
+	source.WaitUntilLearned(t)
+	assert.Equal(t, before, testenv.Refresh(t, env, scaler).Status)
+	samples := testenv.SteadyUsage(pod, "app", 0.2, 200, 1)
+	source.Set(samples...)
+	waitForTargets(t, scaler, recommendedFor(t, samples, "app")...)
 }
 
-// logbook is what a manager logs.
-type logbook struct {
+// logRecorder records the log of a manager.
+type logRecorder struct {
 	mutex sync.Mutex
 	text  bytes.Buffer
 }
 
-func (l *logbook) use(options *ctrl.Options, _ *rest.Config) {
+// Record is a testenv.Change that makes the manager use the log.
+func (l *logRecorder) Record(options *ctrl.Options, _ *rest.Config) {
 	options.Logger = funcr.New(func(prefix, line string) {
 		l.mutex.Lock()
 		defer l.mutex.Unlock()
@@ -148,100 +159,103 @@ func (l *logbook) use(options *ctrl.Options, _ *rest.Config) {
 	}, funcr.Options{})
 }
 
-// lines returns the lines that have a part.
-func (l *logbook) lines(part string) []string {
+// Lines returns the lines that contain part.
+func (l *logRecorder) Lines(part string) []string {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	return slices.DeleteFunc(strings.Split(l.text.String(), "\n"), func(line string) bool { return !strings.Contains(line, part) })
 }
 
-func TestADamagedCheckpointIsLearnedAnewWithoutHarmToOthers(t *testing.T) {
+func TestDamagedCheckpointDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	damaged, podOfDamaged := measured(t, namespace, "damaged", "app", "log")
-	whole, podOfWhole := measured(t, namespace, "whole", "app")
-	lost := uses(podOfDamaged, "app", 0.3, 300, 2)
-	kept := uses(podOfDamaged, "log", 0.3, 300, 2)
-	ofWhole := uses(podOfWhole, "app", 0.3, 300, 2)
-	var source meter
-	source.show(slices.Concat(lost, kept, ofWhole)...)
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	before := scalerIs(t, damaged, isTrue, "Recommended")
-	scalerIs(t, whole, isTrue, "Recommended")
-	m.stop()
-	edit(t, checkpoint(t, damaged), func(c *autoscalingv1beta1.VerticalScalerCheckpoint) {
+	damaged, podOfDamaged := createTarget(t, namespace, "damaged", "app", "log")
+	intact, podOfIntact := createTarget(t, namespace, "intact", "app")
+	lost := testenv.SteadyUsage(podOfDamaged, "app", 0.3, 300, 2)
+	kept := testenv.SteadyUsage(podOfDamaged, "log", 0.3, 300, 2)
+	ofIntact := testenv.SteadyUsage(podOfIntact, "app", 0.3, 300, 2)
+	var source testenv.Meter
+	source.Set(slices.Concat(lost, kept, ofIntact)...)
+	m := startManager(t, namespace, &source)
+	before := waitForReady(t, damaged, isTrue, "Recommended")
+	waitForReady(t, intact, isTrue, "Recommended")
+	m.Stop()
+	testenv.Edit(t, env, checkpoint(t, damaged), func(c *autoscalingv1beta1.VerticalScalerCheckpoint) {
 		c.Data.Containers[0].History[3]++
 	})
-	create(t, &autoscalingv1beta1.VerticalScalerCheckpoint{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a-nobodys"},
+	testenv.Create(t, env, &autoscalingv1beta1.VerticalScalerCheckpoint{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "without-owner"},
 		Data:       autoscalingv1beta1.VerticalScalerCheckpointData{DeploymentName: "web"},
 	})
 
-	source.show()
-	var book logbook
-	var passes passCounter
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source}, book.use, passes.use)
-	require.Eventually(t, func() bool { return passes.over(damaged) > 0 }, soon, often)
-	source.settle(t)
-	assert.Equal(t, before, refresh(t, damaged).Status, "what was recommended stands")
-	assert.Len(t, book.lines(fmt.Sprintf("restore container \\\"app\\\" of VerticalScalerCheckpoint %s/damaged", namespace)), 1)
-	assert.Len(t, book.lines(namespace+"/a-nobodys has no controller among its owners"), 1)
+	source.Set()
+	var logs logRecorder
+	var reconciles testenv.Reconciles
+	startManager(t, namespace, &source, logs.Record, reconciles.Count)
+	waitForReconcile(t, &reconciles, damaged)
+	source.WaitUntilLearned(t)
+	assert.Equal(t, before, testenv.Refresh(t, env, damaged).Status, "the published recommendation stays")
+	assert.Len(t, logs.Lines(fmt.Sprintf("restore container \\\"app\\\" of VerticalScalerCheckpoint %s/damaged", namespace)), 1)
+	assert.Len(t, logs.Lines(namespace+"/without-owner has no controller among its owners"), 1)
 
-	appAnew := later(uses(podOfDamaged, "app", 0.1, 200, 1))
-	logMore, wholeMore := later(uses(podOfDamaged, "log", 0.1, 600, 1)), later(uses(podOfWhole, "app", 0.1, 600, 1))
-	source.show(slices.Concat(appAnew, logMore, wholeMore)...)
-	recommends(t, damaged,
-		figures("app", historyOf(t, "app", appAnew...), 2), figures("log", historyOf(t, "log", append(kept, logMore...)...), 2))
-	recommends(t, whole, figuresOf(t, append(ofWhole, wholeMore...), "app")...)
+	newApp := afterRestart(testenv.SteadyUsage(podOfDamaged, "app", 0.1, 200, 1))
+	newLog := afterRestart(testenv.SteadyUsage(podOfDamaged, "log", 0.1, 600, 1))
+	newIntact := afterRestart(testenv.SteadyUsage(podOfIntact, "app", 0.1, 600, 1))
+	source.Set(slices.Concat(newApp, newLog, newIntact)...)
+	waitForTargets(t, damaged,
+		recommended("app", historyOf(t, "app", newApp...), 2), recommended("log", historyOf(t, "log", append(kept, newLog...)...), 2))
+	waitForTargets(t, intact, recommendedFor(t, append(ofIntact, newIntact...), "app")...)
 }
 
-func TestTheCheckpointOfAScalerThatWasCreatedAnewIsNotTakenOver(t *testing.T) {
+func TestCheckpointIsNotRestoredForRecreatedScaler(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	var source meter
-	source.show(uses(pod, "app", 0.8, 800, 2)...)
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	scalerIs(t, scaler, isTrue, "Recommended")
-	m.stop()
-	remove(t, scaler) // Nothing collects its checkpoint here.
-	anew := create(t, newScaler(namespace, "web", "web"))
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	source.Set(testenv.SteadyUsage(pod, "app", 0.8, 800, 2)...)
+	m := startManager(t, namespace, &source)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	m.Stop()
+	testenv.Delete(t, env, scaler) // The checkpoint stays: there is no garbage collector here.
+	recreated := testenv.Create(t, env, testenv.NewScaler(namespace, "web", "web"))
 
-	source.fail(errNoUsage) // So that no reading clears up first.
-	m = startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	status := scalerIs(t, anew, isFalse, "MetricsUnavailable")
+	source.Fail(errUnavailable) // A successful reading would drop the history of the deleted scaler.
+	m = startManager(t, namespace, &source)
+	status := waitForReady(t, recreated, isFalse, "MetricsUnavailable")
 	assert.Empty(t, status.Recommendations)
-	samples := uses(pod, "app", 0.2, 200, 1)
-	source.show(samples...)
-	recommends(t, anew, figuresOf(t, samples, "app")...)
-	m.stop()
-	assert.Equal(t, int64(1), savedSamples(t, anew))
-	owners := checkpoint(t, anew).OwnerReferences
+	samples := testenv.SteadyUsage(pod, "app", 0.2, 200, 1)
+	source.Set(samples...)
+	waitForTargets(t, recreated, recommendedFor(t, samples, "app")...)
+	m.Stop()
+	assert.Equal(t, int64(1), savedSamples(t, recreated))
+	owners := checkpoint(t, recreated).OwnerReferences
 	require.Len(t, owners, 1)
-	assert.Equal(t, anew.UID, owners[0].UID)
+	assert.Equal(t, recreated.UID, owners[0].UID)
 }
 
-func TestAManagerOfSeveralNamespacesRestoresThemAll(t *testing.T) {
+func TestCheckpointsOfAllNamespacesAreRestored(t *testing.T) {
 	t.Parallel()
 	one, two := env.Namespace(t), env.Namespace(t)
-	inOne, podInOne := measured(t, one, "web", "app")
-	inTwo, podInTwo := measured(t, two, "web", "app")
-	samples := map[string][]usage.Sample{one: uses(podInOne, "app", 0.3, 300, 2), two: uses(podInTwo, "app", 0.5, 500, 2)}
-	var source meter
-	source.show(slices.Concat(samples[one], samples[two])...)
-	start := func() *manager {
-		options := newOptions()
-		options.Namespaces = []string{one, two}
-		return startManagerWith(t, "", options, usageSource{Source: &source})
+	inOne, podInOne := createTarget(t, one, "web", "app")
+	inTwo, podInTwo := createTarget(t, two, "web", "app")
+	samples := map[string][]usage.Sample{
+		one: testenv.SteadyUsage(podInOne, "app", 0.3, 300, 2),
+		two: testenv.SteadyUsage(podInTwo, "app", 0.5, 500, 2),
+	}
+	var source testenv.Meter
+	source.Set(slices.Concat(samples[one], samples[two])...)
+	start := func() *testenv.Manager {
+		return startManagerWith(t, []string{one, two}, newOptions(), recommendation.Source{Source: &source})
 	}
 	m := start()
-	scalerIs(t, inOne, isTrue, "Recommended")
-	scalerIs(t, inTwo, isTrue, "Recommended")
-	m.stop()
+	waitForReady(t, inOne, isTrue, "Recommended")
+	waitForReady(t, inTwo, isTrue, "Recommended")
+	m.Stop()
 
-	more := slices.Concat(later(uses(podInOne, "app", 0.1, 900, 1)), later(uses(podInTwo, "app", 0.1, 900, 1)))
-	source.show(more...)
+	more := slices.Concat(afterRestart(testenv.SteadyUsage(podInOne, "app", 0.1, 900, 1)),
+		afterRestart(testenv.SteadyUsage(podInTwo, "app", 0.1, 900, 1)))
+	source.Set(more...)
 	start()
-	recommends(t, inOne, figuresOf(t, append(samples[one], more[0]), "app")...)
-	recommends(t, inTwo, figuresOf(t, append(samples[two], more[1]), "app")...)
+	waitForTargets(t, inOne, recommendedFor(t, append(samples[one], more[0]), "app")...)
+	waitForTargets(t, inTwo, recommendedFor(t, append(samples[two], more[1]), "app")...)
 }

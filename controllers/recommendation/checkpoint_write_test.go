@@ -1,4 +1,4 @@
-package controllers
+package recommendation_test
 
 import (
 	"sync/atomic"
@@ -10,25 +10,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/controllers/recommendation"
+	"example.com/upright/internal/testenv"
 )
 
-func TestACheckpointIsWrittenWhenTheManagerStopsAndGoesWithItsScaler(t *testing.T) {
+func TestCheckpointIsWrittenWhenManagerStopsAndBelongsToScaler(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app", "log")
-	samples := append(uses(pod, "app", 0.3, 700, 5), uses(pod, "log", 0.1, 50, 5)...)
-	var source meter
-	source.show(samples...)
-	var wrote writes
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source}, wrote.record)
-	scalerIs(t, scaler, isTrue, "Recommended")
-	source.settle(t)
-	assert.Empty(t, wrote.to("/verticalscalercheckpoints"), "not before it is due")
-	m.stop()
-	assert.Len(t, wrote.to("/verticalscalercheckpoints"), 1)
+	scaler, pod := createTarget(t, namespace, "web", "app", "log")
+	samples := append(testenv.SteadyUsage(pod, "app", 0.3, 700, 5), testenv.SteadyUsage(pod, "log", 0.1, 50, 5)...)
+	var source testenv.Meter
+	source.Set(samples...)
+	var writes testenv.Writes
+	m := startManager(t, namespace, &source, writes.Record)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	source.WaitUntilLearned(t)
+	assert.Empty(t, writes.To("/verticalscalercheckpoints"), "no checkpoint is due")
+	m.Stop()
+	assert.Len(t, writes.To("/verticalscalercheckpoints"), 1)
 
 	saved := checkpoint(t, scaler)
-	// With this the garbage collector deletes it after its scaler, and never makes that wait.
+	// The garbage collector deletes the checkpoint after its scaler, and never delays the scaler.
 	assert.Equal(t, []metav1.OwnerReference{{
 		APIVersion: "autoscaling.example.com/v1beta1", Kind: "VerticalScaler", Name: "web", UID: scaler.UID, Controller: new(true),
 	}}, saved.OwnerReferences)
@@ -38,73 +40,69 @@ func TestACheckpointIsWrittenWhenTheManagerStopsAndGoesWithItsScaler(t *testing.
 	}
 }
 
-func TestACheckpointIsWrittenWhenItHasChangedAndAtMostOnceAnInterval(t *testing.T) {
+func TestCheckpointIsWrittenIfChangedAndAtMostOncePerInterval(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	const interval = 300 * time.Millisecond
 	start := time.Now()
-	scaler, pod := measured(t, namespace, "web", "app")
-	var source meter
-	source.show(uses(pod, "app", 0.3, 300, 1)...)
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	source.Set(testenv.SteadyUsage(pod, "app", 0.3, 300, 1)...)
 	options := newOptions()
-	options.Usage.CheckpointInterval = interval
-	var wrote writes
-	m := startManagerWith(t, namespace, options, usageSource{Source: &source}, wrote.record)
-	scalerIs(t, scaler, isTrue, "Recommended")
-	written := func() int { return len(wrote.to("/verticalscalercheckpoints")) }
+	options.CheckpointInterval = interval
+	var writes testenv.Writes
+	m := startManagerWith(t, []string{namespace}, options, recommendation.Source{Source: &source}, writes.Record)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	written := func() int { return len(writes.To("/verticalscalercheckpoints")) }
 	require.Eventually(t, func() bool {
-		source.show(uses(pod, "app", 0.3, 300, 1)...) // Something to learn with each reading.
+		source.Set(testenv.SteadyUsage(pod, "app", 0.3, 300, 1)...) // The history changes with each reading.
 		return written() >= 3
-	}, soon, often)
-	assert.LessOrEqual(t, written(), int(time.Since(start)/interval))
-	assert.Less(t, int64(written()), savedSamples(t, scaler))
+	}, testenv.Timeout, testenv.Poll)
+	assert.LessOrEqual(t, written(), int(time.Since(start)/interval), "no more writes than intervals")
+	assert.Less(t, int64(written()), savedSamples(t, scaler), "fewer writes than readings")
 
-	source.settle(t) // The last sample is learned, and saved after no more than an interval.
-	learned := int64(value(t, m, "upright_usage_samples_attributed_total"))
-	require.Eventually(t, func() bool { return savedSamples(t, scaler) == learned }, soon, often)
+	source.WaitUntilLearned(t) // The last sample is saved within an interval.
+	learned := int64(m.Value(t, "upright_usage_samples_attributed_total"))
+	require.Eventually(t, func() bool { return savedSamples(t, scaler) == learned }, testenv.Timeout, testenv.Poll)
 	before := written()
-	assert.Never(t, func() bool { return written() > before }, 2*interval, often, "what has not changed")
-	assert.InDelta(t, before, value(t, m, "upright_checkpoint_writes_total", "ok"), 0)
-	assert.Zero(t, value(t, m, "upright_checkpoint_writes_total", "failed"))
-	m.stop()
-	assert.Equal(t, before, written(), "neither in the end")
+	assert.Never(t, func() bool { return written() > before }, 2*interval, testenv.Poll, "an unchanged history is not written")
+	assert.InDelta(t, before, m.Value(t, "upright_checkpoint_writes_total", "ok"), 0)
+	assert.Zero(t, m.Value(t, "upright_checkpoint_writes_total", "failed"))
+	m.Stop()
+	assert.Equal(t, before, written(), "a manager that stops does not write it either")
 }
 
-func TestACheckpointThatCouldNotBeWrittenIsTriedAgainBeforeAnIntervalIsOver(t *testing.T) {
+func TestFailedCheckpointIsRetriedUntilItIsWritten(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	const interval = time.Second
-	scaler, pod := measured(t, namespace, "web", "app")
-	var source meter
-	source.show(uses(pod, "app", 0.3, 300, 2)...)
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	source.Set(testenv.SteadyUsage(pod, "app", 0.3, 300, 2)...)
 	options := newOptions()
-	options.Usage.CheckpointInterval = interval
+	options.CheckpointInterval = time.Second
 	var failures atomic.Int64
 	failures.Store(3)
-	m := startManagerWith(t, namespace, options, usageSource{Source: &source}, failCheckpoints(&failures))
-	require.Eventually(t, func() bool { return failures.Load() < 3 }, soon, often)
-	failed := time.Now()
-	require.Eventually(t, func() bool { return savedSamples(t, scaler) == 2 }, soon, often)
-	assert.Less(t, time.Since(failed), interval)
-	assert.InDelta(t, 3, value(t, m, "upright_checkpoint_writes_total", "failed"), 0)
+	m := startManagerWith(t, []string{namespace}, options, recommendation.Source{Source: &source}, failCheckpointWrites(&failures))
+	require.Eventually(t, func() bool { return savedSamples(t, scaler) == 2 }, testenv.Timeout, testenv.Poll)
+	assert.InDelta(t, 3, m.Value(t, "upright_checkpoint_writes_total", "failed"), 0)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.InDelta(c, 1, value(c, m, "upright_checkpoint_writes_total", "ok"), 0)
-	}, soon, often)
+		assert.InDelta(c, 1, m.Value(c, "upright_checkpoint_writes_total", "ok"), 0)
+	}, testenv.Timeout, testenv.Poll)
 }
 
-func TestNothingIsSavedForAScalerThatLearnedNothing(t *testing.T) {
+func TestNoCheckpointIsWrittenWithoutHistory(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, _ := measured(t, namespace, "web", "app")
-	var wrote writes
-	m := startManager(t, namespace, wrote.record)
-	scalerIs(t, scaler, isFalse, "NoSamples")
-	suspended := newScaler(namespace, "suspended", "paused")
+	scaler, _ := createTarget(t, namespace, "web", "app")
+	var writes testenv.Writes
+	m := startManager(t, namespace, &testenv.Meter{}, writes.Record)
+	waitForReady(t, scaler, isFalse, "NoSamples")
+	suspended := testenv.NewScaler(namespace, "suspended", "paused")
 	suspended.Spec.Suspend = true
-	scalerIs(t, create(t, suspended), isFalse, "Suspended")
-	slow := newScaler(namespace, "slow", "shop")
-	slow.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{HalfLife: &metav1.Duration{Duration: 48 * time.Hour}}
-	scalerIs(t, create(t, slow), isFalse, "DeploymentNotFound")
-	m.stop()
-	assert.Empty(t, wrote.to("/verticalscalercheckpoints"))
+	waitForReady(t, testenv.Create(t, env, suspended), isFalse, "Suspended")
+	withHalfLife := testenv.NewScaler(namespace, "with-half-life", "api")
+	withHalfLife.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{HalfLife: &metav1.Duration{Duration: 48 * time.Hour}}
+	waitForReady(t, testenv.Create(t, env, withHalfLife), isFalse, "DeploymentNotFound")
+	m.Stop()
+	assert.Empty(t, writes.To("/verticalscalercheckpoints"))
 }

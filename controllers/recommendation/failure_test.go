@@ -1,169 +1,177 @@
-package controllers
+package recommendation_test
 
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/testenv"
 	"example.com/upright/internal/usage"
 )
 
-// errNoUsage is what a source fails with, with an advice for users.
-var errNoUsage = &usage.Error{Advice: "the meter is broken, mend it", Unavailable: true, Cause: errors.New("no answer")}
+// errUnavailable is the error of a source, with advice for users.
+var errUnavailable = &usage.Error{Advice: "the meter is broken, replace it", Cause: errors.New("no answer")}
 
-func TestAFirstReadingThatFailsIsToldAndForgottenWhenTheNextSucceeds(t *testing.T) {
+func TestFailedFirstReadingIsReportedUntilAReadingSucceeds(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	var source meter
-	source.fail(errNoUsage)
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	status := scalerIs(t, scaler, isFalse, "MetricsUnavailable")
-	assert.Equal(t, "Usage cannot be read: the meter is broken, mend it.", condition(status, "Ready").Message)
-	assertCondition(t, status.Conditions, "RecommendationReady", isFalse, "MetricsUnavailable")
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	source.Fail(errUnavailable)
+	m := startManager(t, namespace, &source)
+	status := waitForReady(t, scaler, isFalse, "MetricsUnavailable")
+	assert.Equal(t, "Cannot read usage: the meter is broken, replace it.", testenv.ConditionMessage(status.Conditions, "Ready"))
+	testenv.AssertCondition(t, status.Conditions, "RecommendationReady", isFalse, "MetricsUnavailable")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		warnings := eventsOf(c, scaler, "MetricsUnavailable")
+		warnings := testenv.Events(c, env, scaler, "MetricsUnavailable")
 		if assert.Len(c, warnings, 1) {
 			assert.Equal(c, "Warning", warnings[0].Type)
 		}
-	}, soon, often)
-	assert.Positive(t, value(t, m, "upright_usage_read_failures_total"))
+	}, testenv.Timeout, testenv.Poll)
+	assert.Positive(t, m.Value(t, "upright_usage_read_failures_total"))
 
-	samples := uses(pod, "app", 0.2, 300, 1)
-	source.show(samples...)
-	scalerIs(t, scaler, isTrue, "Recommended")
-	recommends(t, scaler, figuresOf(t, samples, "app")...)
+	samples := testenv.SteadyUsage(pod, "app", 0.2, 300, 1)
+	source.Set(samples...)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	waitForTargets(t, scaler, recommendedFor(t, samples, "app")...)
 }
 
-// unsteady is a source of which single readings fail.
-type unsteady struct {
-	meter
-	fails func(reading int) bool
-}
+// unreliableSource is a source that fails every second reading.
+type unreliableSource struct{ testenv.Meter }
 
-func (u *unsteady) Read(ctx context.Context) ([]usage.Sample, error) {
-	samples, _ := u.meter.Read(ctx)
-	if u.fails(u.count()) {
-		return nil, errNoUsage
+func (s *unreliableSource) Read(ctx context.Context) ([]usage.Sample, error) {
+	samples, err := s.Meter.Read(ctx)
+	if s.Reads()%2 == 0 {
+		return nil, errUnavailable
 	}
-	return samples, nil
+	return samples, err
 }
 
-func TestSingleFailuresAreNotTold(t *testing.T) {
+func TestSingleFailuresAreNotReported(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	source := unsteady{fails: func(reading int) bool { return reading%2 == 0 }}
-	source.show(uses(pod, "app", 0.2, 300, 1)...)
-	var wrote writes
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source}, wrote.record)
-	scalerIs(t, scaler, isTrue, "Recommended")
-	require.Eventually(t, func() bool { return value(t, m, "upright_usage_read_failures_total") >= 10 }, soon, often)
-	assert.Len(t, wrote.to("/status"), 1)
-	assert.Zero(t, told(t, scaler)["MetricsUnavailable"])
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source unreliableSource
+	source.Set(testenv.SteadyUsage(pod, "app", 0.2, 300, 1)...)
+	var writes testenv.Writes
+	m := startManager(t, namespace, &source, writes.Record)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	require.Eventually(t, func() bool { return m.Value(t, "upright_usage_read_failures_total") >= 10 }, testenv.Timeout, testenv.Poll)
+	assert.Len(t, writes.To("/status"), 1)
+	assert.Zero(t, testenv.EventReasons(t, env, scaler)["MetricsUnavailable"])
 }
 
-func TestARecommendationStaysWhileUsageCannotBeRead(t *testing.T) {
+func TestRecommendationStaysWhileUsageCannotBeRead(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	var source meter
-	samples := uses(pod, "app", 0.2, 300, 3)
-	source.show(samples...)
-	var wrote writes
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source}, wrote.record)
-	before := scalerIs(t, scaler, isTrue, "Recommended")
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	samples := testenv.SteadyUsage(pod, "app", 0.2, 300, 3)
+	source.Set(samples...)
+	var writes testenv.Writes
+	startManager(t, namespace, &source, writes.Record)
+	before := waitForReady(t, scaler, isTrue, "Recommended")
 
-	source.fail(errNoUsage)
-	status := scalerIs(t, scaler, isTrue, "MetricsUnavailable")
-	assertCondition(t, status.Conditions, "RecommendationReady", isTrue, "MetricsUnavailable")
-	assert.Contains(t, condition(status, "RecommendationReady").Message, "the meter is broken, mend it")
+	source.Fail(errUnavailable)
+	status := waitForReady(t, scaler, isTrue, "MetricsUnavailable")
+	testenv.AssertCondition(t, status.Conditions, "RecommendationReady", isTrue, "MetricsUnavailable")
+	assert.Contains(t, testenv.ConditionMessage(status.Conditions, "RecommendationReady"), "the meter is broken, replace it")
 	assert.Equal(t, before.Recommendations, status.Recommendations)
-	wroteBefore := len(wrote.to("/status"))
-	source.settle(t)
-	source.settle(t)
-	assert.Len(t, wrote.to("/status"), wroteBefore, "told once")
+	written := len(writes.To("/status"))
+	source.WaitUntilLearned(t)
+	source.WaitUntilLearned(t)
+	assert.Len(t, writes.To("/status"), written, "the failure is reported once")
 
-	source.fail(errors.New("another trouble"))
+	source.Fail(errors.New("another problem"))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Contains(c, condition(refresh(c, scaler).Status, "Ready").Message, "another trouble")
-	}, soon, often)
+		assert.Contains(c, testenv.ConditionMessage(testenv.Refresh(c, env, scaler).Status.Conditions, "Ready"), "another problem")
+	}, testenv.Timeout, testenv.Poll)
 
-	more := uses(pod, "app", 0.9, 900, 1)
-	source.show(more...)
-	scalerIs(t, scaler, isTrue, "Recommended")
-	recommends(t, scaler, figuresOf(t, append(samples, more...), "app")...)
+	more := testenv.SteadyUsage(pod, "app", 0.9, 900, 1)
+	source.Set(more...)
+	waitForReady(t, scaler, isTrue, "Recommended")
+	waitForTargets(t, scaler, recommendedFor(t, append(samples, more...), "app")...)
 }
 
-// hanging is a source that does not answer at first.
-type hanging struct {
-	meter
+// hangingSource is a source that does not answer until answers is closed.
+type hangingSource struct {
+	testenv.Meter
 	answers chan struct{}
+	reads   atomic.Int32 // Readings that have started.
+	expired atomic.Int32 // Readings that have reached their deadline.
+	// onFirstExpiry is called before the first of them returns.
+	onFirstExpiry func()
 }
 
-func (h *hanging) Read(ctx context.Context) ([]usage.Sample, error) {
+func (s *hangingSource) Read(ctx context.Context) ([]usage.Sample, error) {
+	s.reads.Add(1)
 	select {
-	case <-h.answers:
-		return h.meter.Read(ctx)
+	case <-s.answers:
+		return s.Meter.Read(ctx)
 	case <-ctx.Done():
+		if s.expired.Add(1) == 1 {
+			s.onFirstExpiry()
+		}
 		return nil, ctx.Err()
 	}
 }
 
-func TestASourceThatHangsHoldsTheFirstPassesUpForAShortTimeOnly(t *testing.T) {
+func TestReconcilesWaitBrieflyForTheFirstReadingOnly(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	source := hanging{answers: make(chan struct{})}
-	started := time.Now()
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	scalerIs(t, scaler, isFalse, "MetricsUnavailable")
-	assert.GreaterOrEqual(t, time.Since(started), firstReadTimeout)
-	// Later passes do not wait, though the source still hangs.
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
-	edited := time.Now()
-	scalerIs(t, scaler, isFalse, "MetricsUnavailable")
-	assert.Less(t, time.Since(edited), firstReadTimeout)
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var observed atomic.Int64
+	source := hangingSource{answers: make(chan struct{}), onFirstExpiry: func() {
+		observed.Store(testenv.Refresh(t, env, scaler.DeepCopy()).Status.ObservedGeneration)
+	}}
+	startManager(t, namespace, &source)
+	require.Eventually(t, func() bool { return source.reads.Load() > 0 }, testenv.Timeout, testenv.Poll)
+	waitForReady(t, scaler, isFalse, "MetricsUnavailable")
+	assert.Zero(t, observed.Load(), "a status was published before the first reading ended")
 
-	samples := uses(pod, "app", 0.2, 300, 1)
-	source.show(samples...)
+	// The source still hangs.
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
+	waitForReady(t, scaler, isFalse, "MetricsUnavailable")
+	assert.EqualValues(t, 1, source.expired.Load(), "the reconcile has waited for the second reading")
+
+	source.Set(testenv.SteadyUsage(pod, "app", 0.2, 300, 1)...)
 	close(source.answers)
-	scalerIs(t, scaler, isTrue, "Recommended")
+	waitForReady(t, scaler, isTrue, "Recommended")
 }
 
-func TestAManagerThatStartsWithoutAMetricsAPISaysWhatToInstall(t *testing.T) {
+func TestMissingMetricsAPIIsReportedWithAdvice(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
+	scaler, pod := createTarget(t, namespace, "web", "app")
 	httpClient, err := rest.HTTPClientFor(env.Config)
 	require.NoError(t, err)
 	missing, err := usage.NewMetricsAPI(env.Config, httpClient, namespace)
 	require.NoError(t, err)
-	source := installed{missing: missing}
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	status := scalerIs(t, scaler, isFalse, "MetricsUnavailable")
-	assert.Equal(t, "Usage cannot be read: the cluster has no metrics API (metrics.k8s.io), install metrics-server.",
-		condition(status, "Ready").Message)
+	source := installedSource{missing: missing}
+	startManager(t, namespace, &source)
+	status := waitForReady(t, scaler, isFalse, "MetricsUnavailable")
+	assert.Equal(t, "Cannot read usage: the cluster has no metrics API (metrics.k8s.io), install metrics-server.",
+		testenv.ConditionMessage(status.Conditions, "Ready"))
 
-	source.show(uses(pod, "app", 0.2, 300, 1)...)
-	scalerIs(t, scaler, isTrue, "Recommended")
+	source.Set(testenv.SteadyUsage(pod, "app", 0.2, 300, 1)...)
+	waitForReady(t, scaler, isTrue, "Recommended")
 }
 
-// installed is a meter that is another source before it shows anything.
-type installed struct {
-	meter
+// installedSource is a meter that reads from a missing source until it has samples.
+type installedSource struct {
+	testenv.Meter
 	missing usage.Source
 }
 
-func (i *installed) Read(ctx context.Context) ([]usage.Sample, error) {
-	if samples, _ := i.meter.Read(ctx); len(samples) > 0 {
+func (s *installedSource) Read(ctx context.Context) ([]usage.Sample, error) {
+	if samples, _ := s.Meter.Read(ctx); len(samples) > 0 {
 		return samples, nil
 	}
-	return i.missing.Read(ctx)
+	return s.missing.Read(ctx)
 }

@@ -1,4 +1,4 @@
-package controllers
+package recommendation_test
 
 import (
 	"slices"
@@ -8,112 +8,112 @@ import (
 	"github.com/stretchr/testify/require"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/testenv"
 )
 
-func TestAScalerThatStepsInHasAllThatWasLearnedAtOnce(t *testing.T) {
+func TestYoungerScalerTakesOverWithFullHistory(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	elder, pod := measured(t, namespace, "web", "app")
-	nextSecond(t, elder)
-	younger := create(t, newScaler(namespace, "a-younger", "web"))
-	var source meter
-	samples := uses(pod, "app", 0.3, 700, 5)
-	source.show(samples...)
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	scalerIs(t, elder, isTrue, "Recommended")
-	status := scalerIs(t, younger, isFalse, "Conflicted")
-	assertCondition(t, status.Conditions, "RecommendationReady", isFalse, "Conflicted")
+	older, pod := createTarget(t, namespace, "web", "app")
+	testenv.WaitForNextSecond(t, older)
+	younger := testenv.Create(t, env, testenv.NewScaler(namespace, "a-younger", "web"))
+	var source testenv.Meter
+	samples := testenv.SteadyUsage(pod, "app", 0.3, 700, 5)
+	source.Set(samples...)
+	startManager(t, namespace, &source)
+	waitForReady(t, older, isTrue, "Recommended")
+	status := waitForReady(t, younger, isFalse, "Conflicted")
+	testenv.AssertCondition(t, status.Conditions, "RecommendationReady", isFalse, "Conflicted")
 	assert.Empty(t, status.Recommendations)
 	assert.Empty(t, status.PodTarget)
 
-	source.show() // There is nothing to learn any more.
-	source.settle(t)
-	remove(t, elder)
-	status = scalerIs(t, younger, isTrue, "Recommended")
-	assertSame(t, figuresOf(t, samples, "app"), status.Recommendations)
+	source.Set() // From now on there are no samples.
+	source.WaitUntilLearned(t)
+	testenv.Delete(t, env, older)
+	status = waitForReady(t, younger, isTrue, "Recommended")
+	testenv.AssertSameJSON(t, recommendedFor(t, samples, "app"), status.Recommendations)
 }
 
-func TestASuspendedScalerKeepsItsRecommendationAndLearnsNothing(t *testing.T) {
+func TestSuspendedScalerKeepsRecommendationAndLearnsNothing(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	var source meter
-	before := uses(pod, "app", 0.3, 300, 1)
-	source.show(before...)
-	m := startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	recommended := scalerIs(t, scaler, isTrue, "Recommended")
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	before := testenv.SteadyUsage(pod, "app", 0.3, 300, 1)
+	source.Set(before...)
+	m := startManager(t, namespace, &source)
+	published := waitForReady(t, scaler, isTrue, "Recommended")
 
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
-	status := scalerIs(t, scaler, isFalse, "Suspended")
-	assertCondition(t, status.Conditions, "RecommendationReady", isTrue, "Suspended")
-	source.show(uses(pod, "app", 3, 3000, 1)...)
-	killed(t, pod, "app", 1)
-	source.settle(t)
-	keepsRecommending(t, scaler)
-	assert.Equal(t, recommended.Recommendations, refresh(t, scaler).Status.Recommendations)
-	assert.Equal(t, recommended.PodTarget, scaler.Status.PodTarget)
-	assert.InDelta(t, 1, value(t, m, "upright_usage_samples_attributed_total"), 0)
-	assert.Zero(t, value(t, m, "upright_oom_kills_total"))
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
+	status := waitForReady(t, scaler, isFalse, "Suspended")
+	testenv.AssertCondition(t, status.Conditions, "RecommendationReady", isTrue, "Suspended")
+	source.Set(testenv.SteadyUsage(pod, "app", 3, 3000, 1)...)
+	testenv.OOMKill(t, env, pod, "app", 1)
+	source.WaitUntilLearned(t)
+	assertRecommendationsStay(t, scaler)
+	assert.Equal(t, published.Recommendations, testenv.Refresh(t, env, scaler).Status.Recommendations)
+	assert.Equal(t, published.PodTarget, scaler.Status.PodTarget)
+	assert.InDelta(t, 1, m.Value(t, "upright_usage_samples_attributed_total"), 0)
+	assert.Zero(t, m.Value(t, "upright_oom_kills_total"))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Equal(c, map[string]int{"Recommended": 1, "Suspended": 1}, told(c, scaler))
-	}, soon, often)
-	remove(t, pod)
+		assert.Equal(c, map[string]int{"Recommended": 1, "Suspended": 1}, testenv.EventReasons(c, env, scaler))
+	}, testenv.Timeout, testenv.Poll)
+	testenv.Delete(t, env, pod)
 
-	next := create(t, newPod(namespace, "web", "bbbbb", "app"))
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = false })
-	scalerIs(t, scaler, isTrue, "Recommended")
-	after := uses(next, "app", 0.1, 600, 1)
-	source.show(after...)
-	recommends(t, scaler, figuresOf(t, slices.Concat(before, after), "app")...)
+	next := testenv.Create(t, env, testenv.NewPod(namespace, "web", "bbbbb", "app"))
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = false })
+	waitForReady(t, scaler, isTrue, "Recommended")
+	after := testenv.SteadyUsage(next, "app", 0.1, 600, 1)
+	source.Set(after...)
+	waitForTargets(t, scaler, recommendedFor(t, slices.Concat(before, after), "app")...)
 }
 
-func TestARecommendationOutlastsItsTarget(t *testing.T) {
+func TestRecommendationSurvivesDeletionOfTarget(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app", "log")
-	var source meter
-	samples := slices.Concat(uses(pod, "app", 0.3, 300, 4), uses(pod, "log", 0.1, 100, 4))
-	source.show(samples...)
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	before := scalerIs(t, scaler, isTrue, "Recommended")
-	source.show()
+	scaler, pod := createTarget(t, namespace, "web", "app", "log")
+	var source testenv.Meter
+	source.Set(slices.Concat(testenv.SteadyUsage(pod, "app", 0.3, 300, 4), testenv.SteadyUsage(pod, "log", 0.1, 100, 4))...)
+	startManager(t, namespace, &source)
+	before := waitForReady(t, scaler, isTrue, "Recommended")
+	source.Set()
 
-	remove(t, foreign(namespace, "web"))
-	remove(t, pod)
-	away := scalerIs(t, scaler, isFalse, "DeploymentNotFound")
+	testenv.Delete(t, env, testenv.NewDeployment(namespace, "web"))
+	testenv.Delete(t, env, pod)
+	deleted := waitForReady(t, scaler, isFalse, "DeploymentNotFound")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assertCondition(c, refresh(c, scaler).Status.Conditions, "RecommendationReady", isTrue, "NoPods")
-	}, soon, often)
-	assert.Equal(t, before.Recommendations, away.Recommendations)
+		testenv.AssertCondition(c, testenv.Refresh(c, env, scaler).Status.Conditions, "RecommendationReady", isTrue, "NoPods")
+	}, testenv.Timeout, testenv.Poll)
+	assert.Equal(t, before.Recommendations, deleted.Recommendations)
 
-	create(t, foreign(namespace, "web"))
-	create(t, newPod(namespace, "web", "bbbbb", "app", "log"))
-	back := scalerIs(t, scaler, isTrue, "Recommended")
-	assert.Equal(t, before.Recommendations, back.Recommendations)
-	keepsRecommending(t, scaler)
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	testenv.Create(t, env, testenv.NewPod(namespace, "web", "bbbbb", "app", "log"))
+	recreated := waitForReady(t, scaler, isTrue, "Recommended")
+	assert.Equal(t, before.Recommendations, recreated.Recommendations)
+	assertRecommendationsStay(t, scaler)
 }
 
-func TestAScalerThatTurnsToAnotherDeploymentStartsAnew(t *testing.T) {
+func TestNewTargetStartsWithEmptyHistory(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	scaler, pod := measured(t, namespace, "web", "app")
-	create(t, foreign(namespace, "shop"))
-	podOfShop := create(t, newPod(namespace, "shop", "aaaaa", "app"))
-	var source meter
-	source.show(uses(pod, "app", 0.8, 800, 4)...)
-	startManagerWith(t, namespace, newOptions(), usageSource{Source: &source})
-	scalerIs(t, scaler, isTrue, "Recommended")
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "api"))
+	podOfAPI := testenv.Create(t, env, testenv.NewPod(namespace, "api", "aaaaa", "app"))
+	var source testenv.Meter
+	source.Set(testenv.SteadyUsage(pod, "app", 0.8, 800, 4)...)
+	startManager(t, namespace, &source)
+	waitForReady(t, scaler, isTrue, "Recommended")
 
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = "shop" })
-	status := scalerIs(t, scaler, isFalse, "NoSamples")
-	assert.Empty(t, status.Recommendations, "what is known of one Deployment says nothing of another")
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = "api" })
+	status := waitForReady(t, scaler, isFalse, "NoSamples")
+	assert.Empty(t, status.Recommendations, "the history of one Deployment does not apply to another")
 	assert.Empty(t, status.PodTarget)
-	samples := uses(podOfShop, "app", 0.2, 300, 1)
-	source.show(samples...)
-	recommends(t, scaler, figuresOf(t, samples, "app")...)
+	samples := testenv.SteadyUsage(podOfAPI, "app", 0.2, 300, 1)
+	source.Set(samples...)
+	waitForTargets(t, scaler, recommendedFor(t, samples, "app")...)
 
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = "nobody" })
-	status = scalerIs(t, scaler, isFalse, "DeploymentNotFound")
-	assertCondition(t, status.Conditions, "RecommendationReady", isFalse, "NoPods")
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = "missing" })
+	status = waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	testenv.AssertCondition(t, status.Conditions, "RecommendationReady", isFalse, "NoPods")
 	assert.Empty(t, status.Recommendations)
 }

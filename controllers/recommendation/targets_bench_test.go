@@ -1,4 +1,4 @@
-package controllers
+package recommendation_test
 
 import (
 	"context"
@@ -16,49 +16,52 @@ import (
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/recommender"
+	"example.com/upright/internal/testenv"
 	"example.com/upright/internal/usage"
 )
 
 const (
-	// podsEach is the number of pods of a Deployment, each with one container.
-	podsEach = 2
-	// What a container uses, all the time, in cores and bytes.
+	// podsPerTarget is the number of pods of a Deployment. Each has one container.
+	podsPerTarget   = 2
+	steadyContainer = "web"
+	// The steady usage of a container in cores and bytes.
 	steadyCPU    = 0.25
 	steadyMemory = 300 << 20
-	// learnedBefore is how far back the checkpoints go.
-	learnedBefore   = 14 * 24 * time.Hour
-	steadyContainer = "web"
+	// historyLength is the time between the first sample in a checkpoint and the checkpoint.
+	historyLength = 14 * 24 * time.Hour
 )
 
 // createTargets creates scalers in a namespace, each with a Deployment, its pods and a
-// checkpoint, and returns a sample of each pod. What is recommended is not applied.
+// checkpoint, and returns a sample of each pod. The recommendations are not applied.
 func createTargets(b *testing.B, namespace string, scalers int) []usage.Sample {
 	b.Helper()
 	history := steadyHistory(b, time.Now())
-	samples := make([]usage.Sample, scalers*podsEach)
+	samples := make([]usage.Sample, scalers*podsPerTarget)
 	nameOf := func(i int) string { return fmt.Sprintf("web-%d", i) }
-	fill(b, scalers, func(i int) error {
-		objects := []client.Object{releaseDeployment(namespace, nameOf(i))}
-		for n := range podsEach {
+	testenv.Fill(b, scalers, func(i int) error {
+		objects := []client.Object{testenv.ReleaseDeployment(namespace, nameOf(i))}
+		for n := range podsPerTarget {
 			pod := steadyPod(namespace, nameOf(i), n)
 			objects = append(objects, pod)
-			samples[i*podsEach+n] = usage.Sample{
+			samples[i*podsPerTarget+n] = usage.Sample{
 				Pod: types.NamespacedName{Namespace: namespace, Name: pod.Name}, Container: steadyContainer,
-				CPU: steadyCPU, Memory: steadyMemory, Window: time.Minute,
+				CPU: steadyCPU, Memory: steadyMemory,
 			}
 		}
 		return createAll(b, objects...)
 	})
-	// Now, since the API server looks at all scalers of a namespace whenever it creates a pod.
-	fill(b, scalers, func(i int) error {
-		scaler := newScaler(namespace, nameOf(i), nameOf(i))
+	// The scalers come last: the API server reads all scalers of a namespace when it creates a pod.
+	testenv.Fill(b, scalers, func(i int) error {
+		scaler := testenv.NewScaler(namespace, nameOf(i), nameOf(i))
 		scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeOff
 		if err := createAll(b, scaler); err != nil {
 			return err
 		}
-		return createAll(b, checkpointOf(scaler, history))
+		saved := newCheckpoint(scaler)
+		saved.Data.Containers = []autoscalingv1beta1.ContainerCheckpoint{{ContainerName: steadyContainer, History: history}}
+		return createAll(b, saved)
 	})
-	// A source gives its samples in any order.
+	// A source returns its samples in any order.
 	rand.Shuffle(len(samples), func(i, j int) { samples[i], samples[j] = samples[j], samples[i] })
 	return samples
 }
@@ -85,18 +88,18 @@ func steadyPod(namespace, deployment string, n int) *corev1.Pod {
 			}},
 		},
 		Spec: corev1.PodSpec{Containers: []corev1.Container{{
-			Name: steadyContainer, Image: "example.com/web:1", Resources: resources("100m", "128Mi", "1", "512Mi"),
+			Name: steadyContainer, Image: "example.com/web:1", Resources: testenv.Resources("100m", "128Mi", "1", "512Mi"),
 		}}},
 	}
 }
 
-// steadyHistory returns the checkpoint of a container's history, had its usage been measured
-// once a minute until now.
+// steadyHistory returns the checkpoint of a container's history with a sample of each pod per
+// minute until now.
 func steadyHistory(b *testing.B, now time.Time) []byte {
 	b.Helper()
 	history := recommender.New(recommender.DefaultHalfLife)
-	for at := now.Add(-learnedBefore); at.Before(now); at = at.Add(time.Minute) {
-		for range podsEach {
+	for at := now.Add(-historyLength); at.Before(now); at = at.Add(time.Minute) {
+		for range podsPerTarget {
 			require.NoError(b, history.AddCPU(at, steadyCPU))
 			require.NoError(b, history.AddMemory(at, steadyMemory))
 		}
@@ -104,57 +107,44 @@ func steadyHistory(b *testing.B, now time.Time) []byte {
 	return history.Checkpoint()
 }
 
-// checkpointOf returns a scaler's checkpoint with the history of its target's container.
-func checkpointOf(scaler *autoscalingv1beta1.VerticalScaler, history []byte) *autoscalingv1beta1.VerticalScalerCheckpoint {
-	owner := metav1.NewControllerRef(scaler, autoscalingv1beta1.GroupVersion.WithKind("VerticalScaler"))
-	return &autoscalingv1beta1.VerticalScalerCheckpoint{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: scaler.Namespace, Name: scaler.Name, OwnerReferences: []metav1.OwnerReference{*owner},
-		},
-		Data: autoscalingv1beta1.VerticalScalerCheckpointData{
-			DeploymentName: scaler.Spec.DeploymentName,
-			Containers:     []autoscalingv1beta1.ContainerCheckpoint{{ContainerName: steadyContainer, History: history}},
-		},
-	}
-}
-
-// steadySource is a source of usage that always says the same, measured anew. It makes whoever
-// reads wait until it is time for a cycle.
+// steadySource is a source that returns the same usage at the current time. Each reading waits
+// until the benchmark starts a cycle.
 type steadySource struct {
-	samples, read []usage.Sample
-	asked, given  chan struct{}
-	ended         chan struct{} // Closed when nothing is given any more.
+	samples, result  []usage.Sample
+	requested, start chan struct{}
+	ended            chan struct{} // Closed when readings no longer wait.
 }
 
 func newSteadySource(samples []usage.Sample) *steadySource {
 	return &steadySource{
-		samples: samples, read: make([]usage.Sample, len(samples)),
-		asked: make(chan struct{}), given: make(chan struct{}), ended: make(chan struct{}),
+		samples: samples, result: make([]usage.Sample, len(samples)),
+		requested: make(chan struct{}), start: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
 
-// Read returns the samples when the benchmark has a cycle begin. It allocates nothing.
+// Read returns the samples when the benchmark starts a cycle, also after the deadline of the
+// context. It allocates nothing.
 func (s *steadySource) Read(context.Context) ([]usage.Sample, error) {
-	if !s.ask() || !s.wait() {
+	if !s.request() || !s.wait() {
 		return nil, nil
 	}
-	copy(s.read, s.samples)
+	copy(s.result, s.samples)
 	now := time.Now()
-	for i := range s.read {
-		s.read[i].Time = now
+	for i := range s.result {
+		s.result[i].Time = now
 	}
-	return s.read, nil
+	return s.result, nil
 }
 
-// cycle has a cycle begin, once Read is waiting for it, and returns when it has ended.
+// cycle starts a cycle when Read waits for it, and returns when the next reading starts.
 func (s *steadySource) cycle() {
-	s.given <- struct{}{}
-	<-s.asked
+	s.start <- struct{}{}
+	<-s.requested
 }
 
-func (s *steadySource) ask() bool {
+func (s *steadySource) request() bool {
 	select {
-	case s.asked <- struct{}{}:
+	case s.requested <- struct{}{}:
 		return true
 	case <-s.ended:
 		return false
@@ -163,7 +153,7 @@ func (s *steadySource) ask() bool {
 
 func (s *steadySource) wait() bool {
 	select {
-	case <-s.given:
+	case <-s.start:
 		return true
 	case <-s.ended:
 		return false

@@ -1,89 +1,85 @@
-package controllers
+package verticalscaler
 
 import (
 	"errors"
-	"net/http"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"example.com/upright/controllers/recommendation"
 	"example.com/upright/internal/testenv"
 )
 
-// Not parallel: the other tests' pods are sized by the same policy.
-func TestAppliedSaysThatTheAdmissionPolicyIsMissingAndThatItIsBack(t *testing.T) {
-	s := newShop(t, 2, []corev1.Container{sells("web", small, nil)}).open(t)
-	has(t, s.pods[0], 0, large, nil)
-	has(t, s.pods[1], 0, large, nil)
-	runs(t, s.pods[0])
-	runs(t, s.pods[1])
-	s.applied(t, isTrue, "Sized")
-	all, err := admissionObjects()
-	require.NoError(t, err)
-	for i, obj := range all { // The policy first, then its binding.
-		remove(t, obj)
-		assert.Contains(t, s.applied(t, isFalse, "AdmissionPolicyMissing"), "kubectl apply -k deploy/admission")
-		again, err := admissionObjects()
-		require.NoError(t, err)
-		create(t, again[i])
-		s.applied(t, isTrue, "Sized")
+// Not parallel: the same policy sizes the pods of other tests.
+func TestAppliedReportsMissingAdmissionPolicyUntilItIsInstalled(t *testing.T) {
+	w := newWorkload(t, 2, []corev1.Container{newContainer("web", small, nil)}).start(t)
+	for _, pod := range w.pods {
+		w.waitForResources(t, pod, 0, large, nil)
+		testenv.RunPod(t, env, pod)
 	}
-	assert.Equal(t, 2, s.resizes())
+	w.waitForApplied(t, isTrue, "Sized")
+	installed, err := testenv.AdmissionObjects()
+	require.NoError(t, err)
+	for i, obj := range installed { // The policy, then its binding.
+		testenv.Delete(t, env, obj)
+		assert.Contains(t, w.waitForApplied(t, isFalse, "AdmissionPolicyMissing"), "kubectl apply -k deploy/admission")
+		recreated, err := testenv.AdmissionObjects()
+		require.NoError(t, err)
+		testenv.Create(t, env, recreated[i])
+		w.waitForApplied(t, isTrue, "Sized")
+	}
+	assert.Equal(t, 2, w.resizes())
 }
 
-// brokenMapper is the REST mapper of an API server that cannot say whether it has
+// Not parallel: a second API server slows down other tests.
+func TestAPIServerWithoutPoliciesAllowsResizesButNoRollouts(t *testing.T) {
+	environment := testenv.Start(t, map[string]string{
+		"feature-gates": "MutatingAdmissionPolicy=false",
+		"runtime-config": "admissionregistration.k8s.io/v1/mutatingadmissionpolicies=false," +
+			"admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings=false",
+	})
+	require.ErrorContains(t, environment.InstallAdmission(), `no matches for kind "MutatingAdmissionPolicy"`)
+	w := newWorkloadIn(t, environment, 1, []corev1.Container{newContainer("web", small, nil)}).start(t)
+	w.waitForResources(t, w.pods[0], 0, large, nil)
+	w.waitForApplied(t, isFalse, "AdmissionPolicyMissing")
+	unresizable := newUnresizableWorkload(t, environment, 1).start(t)
+	unresizable.waitForApplied(t, isFalse, "AdmissionPolicyMissing")
+	unresizable.assertNoRollout(t)
+}
+
+// brokenMapper is the REST mapper of an API server that fails when it is asked for
 // MutatingAdmissionPolicies.
 type brokenMapper struct {
 	meta.RESTMapper
 	err error
 }
 
-func (m brokenMapper) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
-	if kind.Kind != "MutatingAdmissionPolicy" {
-		return m.RESTMapper.RESTMapping(kind, versions...)
-	}
+func (m brokenMapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMapping, error) {
 	return nil, m.err
 }
 
-// use makes it the manager's mapper.
-func (m brokenMapper) use(options *ctrl.Options) {
-	options.MapperProvider = func(config *rest.Config, c *http.Client) (meta.RESTMapper, error) {
-		inner, err := apiutil.NewDynamicRESTMapper(config, c)
-		m.RESTMapper = inner
-		return m, err
-	}
+// managerWithMapper is a manager of which only the REST mapper is used.
+type managerWithMapper struct {
+	ctrl.Manager
+	mapper meta.RESTMapper
 }
 
-// Not parallel: the other tests have an API server that has such policies.
-func TestOnAnAPIServerWithoutSuchPoliciesRunningPodsAreResizedAndNoneIsReplaced(t *testing.T) {
-	usual := env
-	t.Cleanup(func() { env = usual })
-	env = testenv.Start(t, map[string]string{
-		"feature-gates": "MutatingAdmissionPolicy=false",
-		"runtime-config": "admissionregistration.k8s.io/v1/mutatingadmissionpolicies=false," +
-			"admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings=false",
-	})
-	require.ErrorContains(t, installAdmission(env.Client), `no matches for kind "MutatingAdmissionPolicy"`)
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}).open(t)
-	has(t, s.pods[0], 0, large, nil)
-	s.applied(t, isFalse, "AdmissionPolicyMissing")
-	stuck := newStuckShop(t, 1).open(t)
-	stuck.applied(t, isFalse, "AdmissionPolicyMissing")
-	stuck.neverRollsOut(t)
-}
+func (m managerWithMapper) GetRESTMapper() meta.RESTMapper { return m.mapper }
 
-func TestSetupFailsWhereItCannotBeToldWhetherThereAreSuchPolicies(t *testing.T) {
+func (managerWithMapper) GetCache() cache.Cache { return nil }
+
+func TestSetupFailsIfSupportForPoliciesIsUnknown(t *testing.T) {
 	t.Parallel()
-	broken := errors.New("no discovery today")
-	mgr := newUnstartedManager(t, brokenMapper{err: broken}.use)
-	_, err := SetupWithManager(t.Context(), mgr, newOptions())
+	broken := errors.New("discovery failed")
+	mgr := managerWithMapper{mapper: brokenMapper{err: broken}}
+	err := AddToManager(t.Context(), mgr, nil, &recommendation.Recommender{}, Options{Metrics: prometheus.NewRegistry()})
 	require.ErrorIs(t, err, broken)
 	assert.ErrorContains(t, err, "look up MutatingAdmissionPolicies: ")
 }

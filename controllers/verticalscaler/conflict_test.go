@@ -1,4 +1,4 @@
-package controllers
+package verticalscaler
 
 import (
 	"fmt"
@@ -8,138 +8,124 @@ import (
 	"github.com/stretchr/testify/require"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/testenv"
 )
 
-// rivals creates two scalers on Deployment web, which exists, and returns them when the
-// older acts and the younger says so. By their names alone it would be the other way round.
-func rivals(t *testing.T, namespace string) (elder, younger *autoscalingv1beta1.VerticalScaler) {
-	t.Helper()
-	create(t, foreign(namespace, "web"))
-	elder = create(t, newScaler(namespace, "z-elder", "web"))
-	nextSecond(t, elder)
-	younger = create(t, newScaler(namespace, "a-younger", "web"))
-	status := scalerIs(t, younger, isFalse, "Conflicted")
-	assertCondition(t, status.Conditions, "Conflicted", isTrue, "Conflicted")
-	assertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
-	assert.Contains(t, condition(status, "Ready").Message, `"z-elder"`)
-	assert.Contains(t, condition(status, "Conflicted").Message, `"z-elder"`)
-	scalerIs(t, elder, isFalse, "NoPods")
-	return elder, younger
-}
-
-func TestOfTwoScalersTheYoungerStepsInAtOnceWhenTheElder(t *testing.T) {
+func TestYoungerScalerTakesOverWhenTheOlder(t *testing.T) {
 	t.Parallel()
-	for name, leave := range map[string]func(*testing.T, *autoscalingv1beta1.VerticalScaler){
-		"is deleted": func(t *testing.T, elder *autoscalingv1beta1.VerticalScaler) {
-			remove(t, elder)
+	for name, end := range map[string]func(*testing.T, *autoscalingv1beta1.VerticalScaler){
+		"is deleted": func(t *testing.T, older *autoscalingv1beta1.VerticalScaler) {
+			t.Helper()
+			testenv.Delete(t, env, older)
 		},
-		"is being deleted and waits for a finalizer": func(t *testing.T, elder *autoscalingv1beta1.VerticalScaler) {
-			finalize(t, elder)
-			remove(t, elder)
+		"is being deleted and has a finalizer": func(t *testing.T, older *autoscalingv1beta1.VerticalScaler) {
+			t.Helper()
+			testenv.AddFinalizer(t, env, older)
+			testenv.Delete(t, env, older)
 		},
-		"turns to another Deployment": func(t *testing.T, elder *autoscalingv1beta1.VerticalScaler) {
-			edit(t, elder, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = "other" })
+		"gets another target": func(t *testing.T, older *autoscalingv1beta1.VerticalScaler) {
+			t.Helper()
+			setTarget(t, older, "other")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := env.Namespace(t)
 			startManager(t, namespace)
-			elder, younger := rivals(t, namespace)
-			leave(t, elder)
-			status := scalerIs(t, younger, isFalse, "NoPods")
-			assertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
+			older, younger := createConflict(t, namespace)
+			end(t, older)
+			status := waitForReady(t, younger, isFalse, "NoPods")
+			testenv.AssertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
 		})
 	}
 }
 
-func TestAnElderScalerThatIsCreatedAnewIsTheYoungerOfTheTwo(t *testing.T) {
+func TestRecreatedOlderScalerIsTheYounger(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	elder, younger := rivals(t, namespace)
-	nextSecond(t, younger)
-	remove(t, elder)
-	anew := create(t, newScaler(namespace, "z-elder", "web"))
-	scalerIs(t, younger, isFalse, "NoPods")
-	status := scalerIs(t, anew, isFalse, "Conflicted")
-	assert.Contains(t, condition(status, "Ready").Message, `"a-younger"`)
+	older, younger := createConflict(t, namespace)
+	testenv.WaitForNextSecond(t, younger)
+	testenv.Delete(t, env, older)
+	recreated := testenv.Create(t, env, testenv.NewScaler(namespace, "z-older", "web"))
+	waitForReady(t, younger, isFalse, "NoPods")
+	status := waitForReady(t, recreated, isFalse, "Conflicted")
+	assert.Contains(t, message(status, "Ready"), `"a-younger"`)
 }
 
-func TestAnElderScalerThatTurnsToADeploymentTakesItOver(t *testing.T) {
+func TestOlderScalerTakesOverItsNewTarget(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	elder := create(t, newScaler(namespace, "z-elder", "other"))
-	scalerIs(t, elder, isFalse, "DeploymentNotFound")
-	nextSecond(t, elder)
-	create(t, foreign(namespace, "web"))
-	younger := create(t, newScaler(namespace, "a-younger", "web"))
-	scalerIs(t, younger, isFalse, "NoPods")
-	edit(t, elder, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = "web" })
-	scalerIs(t, elder, isFalse, "NoPods")
-	scalerIs(t, younger, isFalse, "Conflicted")
+	older := testenv.Create(t, env, testenv.NewScaler(namespace, "z-older", "other"))
+	waitForReady(t, older, isFalse, "DeploymentNotFound")
+	testenv.WaitForNextSecond(t, older)
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	younger := testenv.Create(t, env, testenv.NewScaler(namespace, "a-younger", "web"))
+	waitForReady(t, younger, isFalse, "NoPods")
+	setTarget(t, older, "web")
+	waitForReady(t, older, isFalse, "NoPods")
+	waitForReady(t, younger, isFalse, "Conflicted")
 }
 
-func TestASuspendedScalerKeepsItsClaim(t *testing.T) {
+func TestSuspendedScalerStillConflicts(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	var passes flakyCache
-	startManager(t, namespace, passes.use)
-	elder, younger := rivals(t, namespace)
-	edit(t, elder, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
-	scalerIs(t, elder, isFalse, "Suspended")
-	// A pass over the younger after that still sees the conflict.
-	edit(t, younger, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
-	scalerIs(t, younger, isFalse, "Conflicted")
+	startManager(t, namespace)
+	older, younger := createConflict(t, namespace)
+	setSpec(t, older, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = true })
+	waitForReady(t, older, isFalse, "Suspended")
+	// A later reconcile of the younger scaler still observes the conflict.
+	setSpec(t, younger, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.UpdateMode = "Off" })
+	waitForReady(t, younger, isFalse, "Conflicted")
 }
 
-func TestOfTwoScalersOfOneSecondTheNameDecides(t *testing.T) {
+func TestNameDecidesBetweenScalersOfTheSameSecond(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
 	var first, second *autoscalingv1beta1.VerticalScaler
 	for i := 0; ; i++ {
-		require.Less(t, i, 20, "no two scalers of one second")
+		require.Less(t, i, 20, "no two scalers were created in the same second")
 		target := fmt.Sprintf("web-%d", i)
-		second = create(t, newScaler(namespace, fmt.Sprintf("b-%d", i), target))
-		first = create(t, newScaler(namespace, fmt.Sprintf("a-%d", i), target))
+		second = testenv.Create(t, env, testenv.NewScaler(namespace, fmt.Sprintf("b-%d", i), target))
+		first = testenv.Create(t, env, testenv.NewScaler(namespace, fmt.Sprintf("a-%d", i), target))
 		if first.CreationTimestamp.Equal(&second.CreationTimestamp) {
 			break
 		}
 	}
-	scalerIs(t, first, isFalse, "DeploymentNotFound")
-	status := scalerIs(t, second, isFalse, "Conflicted")
-	assert.Contains(t, condition(status, "Ready").Message, fmt.Sprintf("%q is older", first.Name))
-	remove(t, first)
-	scalerIs(t, second, isFalse, "DeploymentNotFound")
+	waitForReady(t, first, isFalse, "DeploymentNotFound")
+	status := waitForReady(t, second, isFalse, "Conflicted")
+	assert.Contains(t, message(status, "Ready"), fmt.Sprintf("%q is older", first.Name))
+	testenv.Delete(t, env, first)
+	waitForReady(t, second, isFalse, "DeploymentNotFound")
 }
 
-func TestOfThreeScalersEachOfTheOthersNamesTheOneThatActs(t *testing.T) {
+func TestConflictNamesTheOldestScaler(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	elder, younger := rivals(t, namespace)
-	nextSecond(t, younger)
-	third := create(t, newScaler(namespace, "0-third", "web"))
-	status := scalerIs(t, third, isFalse, "Conflicted")
-	assert.Contains(t, condition(status, "Ready").Message, `"z-elder"`)
-	remove(t, elder)
-	scalerIs(t, younger, isFalse, "NoPods")
+	older, younger := createConflict(t, namespace)
+	testenv.WaitForNextSecond(t, younger)
+	third := testenv.Create(t, env, testenv.NewScaler(namespace, "0-third", "web"))
+	status := waitForReady(t, third, isFalse, "Conflicted")
+	assert.Contains(t, message(status, "Ready"), `"z-older"`)
+	testenv.Delete(t, env, older)
+	waitForReady(t, younger, isFalse, "NoPods")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Contains(c, condition(refresh(c, third).Status, "Ready").Message, `"a-younger"`)
-	}, soon, often)
+		assert.Contains(c, message(testenv.Refresh(c, env, third).Status, "Ready"), `"a-younger"`)
+	}, testenv.Timeout, testenv.Poll)
 }
 
-func TestScalersOfOneNameInTwoNamespacesDoNotConflict(t *testing.T) {
+func TestScalersInDifferentNamespacesDoNotConflict(t *testing.T) {
 	t.Parallel()
 	namespace, other := env.Namespace(t), env.Namespace(t)
 	startManager(t, namespace)
 	startManager(t, other)
-	create(t, foreign(namespace, "web"))
-	create(t, foreign(other, "web"))
-	scaler := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, scaler, isFalse, "NoPods")
-	nextSecond(t, scaler)
-	scalerIs(t, create(t, newScaler(other, "s", "web")), isFalse, "NoPods")
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	testenv.Create(t, env, testenv.NewDeployment(other, "web"))
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+	waitForReady(t, scaler, isFalse, "NoPods")
+	testenv.WaitForNextSecond(t, scaler)
+	waitForReady(t, testenv.Create(t, env, testenv.NewScaler(other, "s", "web")), isFalse, "NoPods")
 }

@@ -1,4 +1,4 @@
-package controllers
+package verticalscaler
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -20,14 +20,16 @@ import (
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/indexers"
+	"example.com/upright/internal/cache"
+	"example.com/upright/internal/testenv"
 	"example.com/upright/mappers"
 )
 
-// BenchmarkDeploymentEvent measures what an event about a Deployment costs until its scalers
-// are in the work queue: by the handler that the controller watches with, and by the map
-// function that lists all scalers, both from the manager's cache.
+// BenchmarkDeploymentEvent measures the cost of an event about a Deployment until its scalers
+// are in the work queue. It compares the handler of the controller's watch with a map function
+// that lists all scalers. Both read the manager's cache.
 func BenchmarkDeploymentEvent(b *testing.B) {
-	count := fullOr(10_000, 500)
+	count := testenv.FullOr(10_000, 500)
 	b.Run(fmt.Sprintf("scalers=%d", count), func(b *testing.B) {
 		deployments := createScalers(b, count)
 		var requests atomic.Int64
@@ -35,15 +37,15 @@ func BenchmarkDeploymentEvent(b *testing.B) {
 		failures, err := mappers.NewFailures(prometheus.NewRegistry())
 		require.NoError(b, err)
 		for name, handle := range map[string]handler.EventHandler{
-			"index": mappers.DeploymentToVerticalScalers(scalers, failures),
-			"list":  handler.EnqueueRequestsFromMapFunc(byFullList(scalers)),
+			"index": mappers.New(scalers, failures).DeploymentToVerticalScalers(),
+			"list":  handler.EnqueueRequestsFromMapFunc(mapWithFullList(scalers)),
 		} {
 			b.Run(name, func(b *testing.B) { measureEvents(b, handle, deployments, &requests) })
 		}
 	})
 }
 
-// measureEvents has each event handled once, those about all Deployments in turn.
+// measureEvents handles events about all Deployments in turn.
 func measureEvents(
 	b *testing.B, handle handler.EventHandler, deployments []*metav1.PartialObjectMetadata, requests *atomic.Int64,
 ) {
@@ -55,7 +57,7 @@ func measureEvents(
 		handle.Update(b.Context(), event.UpdateEvent{ObjectOld: deployment, ObjectNew: deployment}, queue)
 		handled++
 	}
-	handleNext() // The first one costs more, which would show in the short form.
+	handleNext() // The first event costs more, which would show with -short.
 	before := requests.Load()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -65,12 +67,12 @@ func measureEvents(
 	require.Equal(b, min(handled, len(deployments)), queue.Len(), "scalers in the queue")
 }
 
-// byFullList is the map function that does without an index.
-func byFullList(reader client.Reader) handler.MapFunc {
+// mapWithFullList returns a map function that uses no index.
+func mapWithFullList(reader client.Reader) handler.MapFunc {
 	return func(ctx context.Context, deployment client.Object) []reconcile.Request {
 		var all autoscalingv1beta1.VerticalScalerList
 		if err := reader.List(ctx, &all); err != nil {
-			return nil // The queue is then short of a scaler.
+			return nil // measureEvents then misses a scaler in the queue.
 		}
 		var requests []reconcile.Request
 		for i := range all.Items {
@@ -83,44 +85,48 @@ func byFullList(reader client.Reader) handler.MapFunc {
 	}
 }
 
-// createScalers creates scalers in 100 namespaces and returns the metadata of the Deployments
-// that they name, one each, as the cache would have it.
+// createScalers creates scalers in 100 namespaces and returns the metadata of their targets, as
+// the cache has them. Each scaler has another target.
 func createScalers(b *testing.B, count int) []*metav1.PartialObjectMetadata {
-	names := namespaces(b, 100)
+	b.Helper()
+	names := env.Namespaces(b, 100)
 	deployments := make([]*metav1.PartialObjectMetadata, count)
-	fill(b, count, func(i int) error {
-		deployments[i] = newDeploymentMetadata()
+	testenv.Fill(b, count, func(i int) error {
+		deployments[i] = cache.NewDeploymentMetadata()
 		deployments[i].Namespace = names[i%len(names)]
 		deployments[i].Name = fmt.Sprintf("web-%d", i)
-		return env.Client.Create(b.Context(), &autoscalingv1beta1.VerticalScaler{
-			ObjectMeta: metav1.ObjectMeta{Namespace: deployments[i].Namespace, Name: fmt.Sprintf("scaler-%d", i)},
-			Spec:       autoscalingv1beta1.VerticalScalerSpec{DeploymentName: deployments[i].Name},
-		})
+		return env.Client.Create(b.Context(),
+			testenv.NewScaler(deployments[i].Namespace, fmt.Sprintf("scaler-%d", i), deployments[i].Name))
 	})
 	return deployments
 }
 
-// startScalerCache returns a cache that holds all scalers, with the manager's index, and that
-// counts its requests.
-func startScalerCache(b *testing.B, requests *atomic.Int64) cache.Cache {
+// scalerIndexer adds only the indexes of VerticalScalers, so that the cache holds no other kind.
+type scalerIndexer struct{ client.FieldIndexer }
+
+// IndexField adds an index of VerticalScalers.
+func (i scalerIndexer) IndexField(ctx context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
+	if _, isScaler := obj.(*autoscalingv1beta1.VerticalScaler); !isScaler {
+		return nil
+	}
+	return i.FieldIndexer.IndexField(ctx, obj, field, extract)
+}
+
+// startScalerCache returns a cache of all scalers with the manager's index. It counts the
+// cache's requests.
+func startScalerCache(b *testing.B, requests *atomic.Int64) ctrlcache.Cache {
+	b.Helper()
 	config := rest.CopyConfig(env.Config)
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &countingTransport{next, requests} })
-	scalers, stop := startCache(b, config, CacheOptions(nil), func(c cache.Cache) error {
-		return indexers.AddVerticalScalerDeploymentName(b.Context(), c)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return testenv.RoundTripper(func(request *http.Request) (*http.Response, error) {
+			requests.Add(1)
+			return next.RoundTrip(request)
+		})
+	})
+	scalers, stop := env.StartCache(b, config, cache.Options(nil), func(c ctrlcache.Cache) error {
+		return indexers.AddAll(b.Context(), scalerIndexer{c})
 	}, &autoscalingv1beta1.VerticalScaler{})
 	b.Cleanup(stop)
-	require.Positive(b, requests.Load(), "requests counted while the cache was filled")
+	require.Positive(b, requests.Load(), "the requests that fill the cache are counted")
 	return scalers
-}
-
-// countingTransport counts requests.
-type countingTransport struct {
-	http.RoundTripper
-	count *atomic.Int64
-}
-
-// RoundTrip counts the request and passes it on.
-func (t *countingTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	t.count.Add(1)
-	return t.RoundTripper.RoundTrip(request)
 }

@@ -1,16 +1,12 @@
-package controllers
+package verticalscaler
 
 import (
 	"context"
 	"errors"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	eventsv1 "k8s.io/api/events/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -19,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/testenv"
 )
 
 const (
@@ -26,133 +23,81 @@ const (
 	isFalse = metav1.ConditionFalse
 )
 
-func newScaler(namespace, name, deployment string) *autoscalingv1beta1.VerticalScaler {
-	return &autoscalingv1beta1.VerticalScaler{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       autoscalingv1beta1.VerticalScalerSpec{DeploymentName: deployment},
-	}
-}
-
-// scalerIs waits until a scaler's Ready has a status and reason for its current generation.
-func scalerIs(
-	t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, ready metav1.ConditionStatus, reason string,
+// waitForReady waits until a scaler's condition Ready has a status and a reason for its current
+// generation, and returns the scaler's status.
+func waitForReady(
+	t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, status metav1.ConditionStatus, reason string,
 ) autoscalingv1beta1.VerticalScalerStatus {
 	t.Helper()
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		status := refresh(c, scaler).Status
-		assertCondition(c, status.Conditions, "Ready", ready, reason)
-		assert.Equal(c, scaler.Generation, status.ObservedGeneration)
-	}, soon, often)
-	for _, condition := range scaler.Status.Conditions {
-		assert.Equal(t, scaler.Generation, condition.ObservedGeneration, condition.Type)
-	}
-	return scaler.Status
+	return testenv.WaitForReady(t, env, scaler, status, reason)
 }
 
-// nextSecond waits until an object created now is younger than obj by its creation time.
-func nextSecond(t *testing.T, obj client.Object) {
+// message returns the message of a condition.
+func message(status autoscalingv1beta1.VerticalScalerStatus, conditionType string) string {
+	return testenv.ConditionMessage(status.Conditions, conditionType)
+}
+
+// setSpec changes the spec of a scaler.
+func setSpec(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, change func(*autoscalingv1beta1.VerticalScalerSpec)) {
 	t.Helper()
-	next := obj.GetCreationTimestamp().Add(time.Second)
-	require.Eventually(t, func() bool { return !time.Now().Before(next) }, soon, often)
+	testenv.Edit(t, env, scaler, func(scaler *autoscalingv1beta1.VerticalScaler) { change(&scaler.Spec) })
 }
 
-// finalize has an object wait for the returned function when it is deleted.
-func finalize[T client.Object](t *testing.T, obj T) (release func()) {
+// setTarget changes the Deployment that a scaler names.
+func setTarget(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, deployment string) {
 	t.Helper()
-	set := func(finalizers []string) func() {
-		return func() { edit(t, obj, func(obj T) { obj.SetFinalizers(finalizers) }) }
-	}
-	set([]string{"example.com/wait"})()
-	return set(nil)
+	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.DeploymentName = deployment })
 }
 
-func remove(t *testing.T, obj client.Object) {
+// createConflict creates Deployment "web" and two scalers for it, and returns the scalers when
+// the younger reports the conflict. The names have the opposite order of the ages.
+func createConflict(t *testing.T, namespace string) (older, younger *autoscalingv1beta1.VerticalScaler) {
 	t.Helper()
-	require.NoError(t, env.Client.Delete(t.Context(), obj))
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	older = testenv.Create(t, env, testenv.NewScaler(namespace, "z-older", "web"))
+	testenv.WaitForNextSecond(t, older)
+	younger = testenv.Create(t, env, testenv.NewScaler(namespace, "a-younger", "web"))
+	status := waitForReady(t, younger, isFalse, "Conflicted")
+	testenv.AssertCondition(t, status.Conditions, "Conflicted", isTrue, "Conflicted")
+	testenv.AssertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
+	assert.Contains(t, message(status, "Ready"), `"z-older"`)
+	assert.Contains(t, message(status, "Conflicted"), `"z-older"`)
+	waitForReady(t, older, isFalse, "NoPods")
+	return older, younger
 }
 
-// told returns the reasons of all events of an object, each with how often it was told.
-func told(t assert.TestingT, obj client.Object) map[string]int {
-	var all eventsv1.EventList
-	assert.NoError(t, env.Client.List(context.Background(), &all, client.InNamespace(obj.GetNamespace())))
-	reasons := map[string]int{}
-	for _, event := range all.Items {
-		if event.Regarding.UID != obj.GetUID() {
-			continue
-		}
-		reasons[event.Reason]++
-		if event.Series != nil {
-			reasons[event.Reason] += int(event.Series.Count) - 1
-		}
-	}
-	return reasons
+// mapperLookups counts the mappers' lookups of a Deployment's scalers, and can make them fail.
+type mapperLookups struct {
+	toFail    atomic.Int64 // The number of next lookups that fail.
+	succeeded atomic.Int64
 }
 
-// flakyCache is a manager's cache whose lists of a Deployment's VerticalScalers, where a mapper
-// asks and not a pass, fail as often as it is told. It counts those that do not fail: one a pass, and one
-// an event that is mapped.
-type flakyCache struct {
+// Observe is a testenv.Change that makes the manager use a cache whose lookups are counted.
+func (l *mapperLookups) Observe(options *ctrl.Options, config *rest.Config) {
+	testenv.WrapCache(func(inner cache.Cache) cache.Cache { return &lookupCache{inner, l} })(options, config)
+}
+
+type lookupCache struct {
 	cache.Cache
-	failures, lists atomic.Int64
+	lookups *mapperLookups
 }
 
-func (f *flakyCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
-	_, isScalers := list.(*autoscalingv1beta1.VerticalScalerList)
+func (c *lookupCache) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	options := client.ListOptions{}
 	options.ApplyOptions(opts)
-	if isScalers && options.FieldSelector != nil {
-		if controller.ReconcileIDFromContext(ctx) == "" && f.failures.Add(-1) >= 0 {
-			return errors.New("the cache is not in the mood")
-		}
-		f.lists.Add(1)
+	_, isScalers := list.(*autoscalingv1beta1.VerticalScalerList)
+	if !isScalers || options.FieldSelector == nil || controller.ReconcileIDFromContext(ctx) != "" {
+		return c.Cache.List(ctx, list, opts...)
 	}
-	return f.Cache.List(ctx, list, opts...)
+	if c.lookups.toFail.Add(-1) >= 0 {
+		return errors.New("the cache failed")
+	}
+	c.lookups.succeeded.Add(1)
+	return c.Cache.List(ctx, list, opts...)
 }
 
-// use makes it the manager's cache.
-func (f *flakyCache) use(options *ctrl.Options, _ *rest.Config) {
-	options.NewCache = func(config *rest.Config, options cache.Options) (cache.Cache, error) {
-		inner, err := cache.New(config, options)
-		f.Cache = inner
-		return f, err
-	}
-}
-
-// mapFailures returns what upright_map_failures_total says of a mapper.
-func mapFailures(t *testing.T, m *manager, mapper string) float64 {
+// mapperFailures returns the failed lookups that a manager has counted for a mapper.
+func mapperFailures(t *testing.T, m *testenv.Manager, mapper string) int {
 	t.Helper()
-	families, err := m.metrics.Gather()
-	require.NoError(t, err)
-	for _, family := range families {
-		if family.GetName() != "upright_map_failures_total" {
-			continue
-		}
-		for _, metric := range family.GetMetric() {
-			if metric.GetLabel()[0].GetValue() == mapper {
-				return metric.GetCounter().GetValue()
-			}
-		}
-	}
-	require.Fail(t, "no such metric", mapper)
-	return 0
-}
-
-// condition returns a scaler's condition of a type.
-func condition(status autoscalingv1beta1.VerticalScalerStatus, conditionType string) metav1.Condition {
-	if found := meta.FindStatusCondition(status.Conditions, conditionType); found != nil {
-		return *found
-	}
-	return metav1.Condition{}
-}
-
-// scalerStatus returns the status that a scaler gets for findings.
-func scalerStatus(
-	scaler *autoscalingv1beta1.VerticalScaler, found findings, now time.Time,
-) autoscalingv1beta1.VerticalScalerStatus {
-	if found.resized == nil {
-		found.resized = newResizes()
-	}
-	status := newStatus(scaler, found, now)
-	setConditions(scaler, &status, found, now)
-	return status
+	return int(m.Value(t, "upright_map_failures_total", mapper))
 }

@@ -1,153 +1,226 @@
-package controllers
+package verticalscaler
 
 import (
+	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/testenv"
 )
 
 func TestRunningPodsAreResizedInPlaceWithOneWriteEach(t *testing.T) {
 	t.Parallel()
-	limits := amounts("200m", "512Mi")
-	s := newShop(t, 3, []corev1.Container{sells("web", small, limits), sells("log", small, nil)}).open(t)
-	for _, pod := range s.pods {
+	limits := testenv.Amounts("200m", "512Mi")
+	w := newWorkload(t, 3, []corev1.Container{newContainer("web", small, limits), newContainer("log", small, nil)}).start(t)
+	for _, pod := range w.pods {
 		uid := pod.UID
-		has(t, pod, 0, large, huge)
-		has(t, pod, 1, large, nil)
+		w.waitForResources(t, pod, 0, large, huge)
+		w.waitForResources(t, pod, 1, large, nil)
 		assert.Equal(t, uid, pod.UID)
 	}
-	assert.Contains(t, s.applied(t, isFalse, "Resizing"), "3 of 3 pods are being resized")
-	for _, pod := range s.pods {
-		runs(t, pod)
+	assert.Contains(t, w.waitForApplied(t, isFalse, "Resizing"), "3 of 3 pods are being resized")
+	for _, pod := range w.pods {
+		testenv.RunPod(t, env, pod)
 	}
-	s.applied(t, isTrue, "Sized")
-	assert.Equal(t, 3, s.resizes())
-	assert.InDelta(t, 3, value(t, s.manager, "upright_pod_resizes_total", "accepted"), 0)
-	assert.InDelta(t, 0, value(t, s.manager, "upright_pod_resizes_total", "refused"), 0)
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Positive(c, told(c, s.scaler)["Resized"]) }, soon, often)
-	assert.Empty(t, s.wrote.to("/deployments"))
-
-	before := len(s.wrote.all())
-	assert.Never(t, func() bool { return len(s.wrote.all()) > before }, aWhile, often)
-	s.manager.stop()
-	s.wrote = writes{}
-	s.open(t)
-	settled := refresh(t, s.scaler).ResourceVersion
-	s.source.settle(t)
-	assert.Never(t, func() bool { return len(s.wrote.all()) > 0 }, aWhile, often)
-	assert.Equal(t, settled, refresh(t, s.scaler).ResourceVersion)
+	w.waitForApplied(t, isTrue, "Sized")
+	assert.Equal(t, 3, w.resizes())
+	assert.InDelta(t, 3, w.manager.Value(t, "upright_pod_resizes_total", "accepted"), 0)
+	assert.InDelta(t, 0, w.manager.Value(t, "upright_pod_resizes_total", "refused"), 0)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Positive(c, testenv.EventReasons(c, env, w.scaler)["Resized"])
+	}, testenv.Timeout, testenv.Poll)
+	assert.Empty(t, w.writes.To("/deployments"))
 }
 
-func TestAPodIsResizedWhenItStartsToRun(t *testing.T) {
+func TestSizedPodsCauseNoWritesEvenAfterARestart(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)})
-	pod := s.pods[0]
+	w := newWorkload(t, 2, []corev1.Container{newContainer("web", small, nil)}).start(t)
+	for _, pod := range w.pods {
+		w.waitForResources(t, pod, 0, large, nil)
+		testenv.RunPod(t, env, pod)
+	}
+	w.waitForApplied(t, isTrue, "Sized")
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Positive(c, testenv.EventReasons(c, env, w.scaler)["Resized"])
+	}, testenv.Timeout, testenv.Poll)
+	w.assertNoWritesAfter(t, len(w.writes.All()))
+	w.manager.Stop() // This writes a checkpoint.
+	stopped, version := len(w.writes.All()), testenv.Refresh(t, env, w.scaler).ResourceVersion
+	w.start(t)
+	w.meter.WaitUntilLearned(t)
+	w.assertNoWritesAfter(t, stopped)
+	assert.Equal(t, version, testenv.Refresh(t, env, w.scaler).ResourceVersion)
+}
+
+// assertNoWritesAfter asserts that the manager writes nothing for a while, after a number of
+// earlier writes.
+func (w *workload) assertNoWritesAfter(t *testing.T, earlier int) {
+	t.Helper()
+	assert.Never(t, func() bool { return len(w.writes.All()) > earlier }, testenv.Quiet, testenv.Poll)
+	assert.Empty(t, w.writes.All()[earlier:])
+}
+
+func TestPodIsResizedWhenItStartsToRun(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)})
+	pod := w.pods[0]
 	pod.Status.Phase = corev1.PodPending
 	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
-	s.open(t).applied(t, isTrue, "Sized")
-	assert.Zero(t, s.resizes())
-	runs(t, pod)
-	has(t, pod, 0, large, nil)
+	w.start(t).waitForApplied(t, isTrue, "Sized")
+	assert.Zero(t, w.resizes())
+	testenv.RunPod(t, env, pod)
+	w.waitForResources(t, pod, 0, large, nil)
 }
 
-func TestInitialModeAndSuspensionLeaveRunningPodsAlone(t *testing.T) {
+func TestInitialModeAndSuspensionKeepRunningPods(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, initially).open(t)
-	s.applied(t, isTrue, "SizedAtCreation")
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useInitialMode).start(t)
+	w.waitForApplied(t, isTrue, "SizedAtCreation")
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 		spec.Suspend, spec.UpdateMode = true, autoscalingv1beta1.UpdateModeInPlace
 	})
-	s.applied(t, isFalse, "Suspended")
-	s.source.settle(t)
-	assert.Zero(t, s.resizes())
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = false })
-	has(t, s.pods[0], 0, large, nil)
+	w.waitForApplied(t, isFalse, "Suspended")
+	w.meter.WaitUntilLearned(t)
+	assert.Zero(t, w.resizes())
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = false })
+	w.waitForResources(t, w.pods[0], 0, large, nil)
 }
 
-func TestPodsFollowWhenTheTargetHasBeenOffForLongEnough(t *testing.T) {
+// useDefaultBehavior makes the scaler of a workload resize running pods after the default
+// stabilization window. Without policies, because a request below the lower bound is raised
+// immediately.
+func useDefaultBehavior(w *workload) {
+	w.scaler.Spec.Behavior, w.scaler.Spec.ContainerPolicies = nil, nil
+}
+
+func TestBehaviorDecidesWhenPodsAreResized(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
-		s.scaler.Spec.Behavior, s.scaler.Spec.ContainerPolicies = nil, nil // Below the lower bound it would be at once.
-	}).open(t)
-	s.applied(t, isFalse, "Stabilizing")
-	assert.Zero(t, s.resizes())
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useDefaultBehavior).start(t)
+	w.waitForApplied(t, isFalse, "Stabilizing")
+	assert.Zero(t, w.resizes())
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 		spec.Behavior = &autoscalingv1beta1.Behavior{
 			ScaleUp: &autoscalingv1beta1.ScalingRules{SelectPolicy: autoscalingv1beta1.SelectPolicyDisabled},
 		}
 	})
-	s.applied(t, isTrue, "Sized")
-	assert.Zero(t, s.resizes())
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Behavior = atOnce() })
-	s.applied(t, isFalse, "Resizing")
-	has(t, s.pods[0], 0, refresh(t, s.scaler).Status.Sizing[0].Requests, nil)
+	w.waitForApplied(t, isTrue, "Sized")
+	assert.Zero(t, w.resizes())
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Behavior = immediateBehavior() })
+	w.waitForApplied(t, isFalse, "Resizing")
+	w.waitForResources(t, w.pods[0], 0, testenv.Refresh(t, env, w.scaler).Status.Sizing[0].Requests, nil)
 }
 
-func TestRequestsAreLoweredWhenTheTargetIs(t *testing.T) {
+func TestRequestsAreLoweredToTheTarget(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", huge, nil)}).open(t)
-	has(t, s.pods[0], 0, large, nil)
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", huge, nil)}).start(t)
+	w.waitForResources(t, w.pods[0], 0, large, nil)
 }
 
-// runsAfterKill writes the status of a pod whose container "web" was killed and runs again.
-func runsAfterKill(t *testing.T, pod *corev1.Pod, n int) {
+// killAndRestart writes the status of a pod whose container "web" was OOM-killed n seconds after
+// a minute ago and runs again.
+func killAndRestart(t *testing.T, pod *corev1.Pod, n int) {
 	t.Helper()
-	killed(t, pod, "web", n)
+	testenv.OOMKill(t, env, pod, "web", n)
 	pod.Status.ContainerStatuses[0].Resources = pod.Spec.Containers[0].Resources.DeepCopy()
 	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
 }
 
-func TestAnOOMKillRaisesTheMemoryOfRunningPodsAtOnce(t *testing.T) {
+func TestOOMKillRaisesMemoryBeforeTheStabilizationWindowEnds(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
-		s.scaler.Spec.Behavior, s.scaler.Spec.ContainerPolicies = nil, nil
-	}).open(t)
-	s.applied(t, isFalse, "Stabilizing")
-	pod := s.pods[0]
-	runsAfterKill(t, pod, 1)
-	start := time.Now()
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useDefaultBehavior).start(t)
+	w.waitForApplied(t, isFalse, "Stabilizing")
+	pod := w.pods[0]
+	killAndRestart(t, pod, 1)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Positive(c, refresh(c, pod).Spec.Containers[0].Resources.Requests.Memory().Cmp(*small.Memory()))
-	}, soon, often)
-	assert.Less(t, time.Since(start), 2*time.Second)
-	assertSame(t, small.Cpu(), pod.Spec.Containers[0].Resources.Requests.Cpu())
+		requests := testenv.Refresh(c, env, pod).Spec.Containers[0].Resources.Requests
+		assert.Positive(c, requests.Memory().Cmp(*small.Memory()))
+	}, testenv.Timeout, testenv.Poll)
+	testenv.AssertSameJSON(t, small.Cpu(), pod.Spec.Containers[0].Resources.Requests.Cpu())
 }
 
-func TestAnOOMKillOfHoursAgoIsNoReasonToHurry(t *testing.T) {
+func TestOldOOMKillDoesNotEndTheStabilizationWindow(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
-		s.scaler.Spec.Behavior, s.scaler.Spec.ContainerPolicies = nil, nil
-	}).open(t)
-	s.applied(t, isFalse, "Stabilizing")
-	runsAfterKill(t, s.pods[0], -int(2*time.Hour/time.Second))
-	s.asksNoMoreThan(t, 0)
-	s.applied(t, isFalse, "Stabilizing")
-	assert.InDelta(t, 1, value(t, s.manager, "upright_oom_kills_total"), 0)
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useDefaultBehavior).start(t)
+	w.waitForApplied(t, isFalse, "Stabilizing")
+	killAndRestart(t, w.pods[0], -int(2*time.Hour/time.Second))
+	w.assertResizes(t, 0)
+	w.waitForApplied(t, isFalse, "Stabilizing")
+	assert.InDelta(t, 1, w.manager.Value(t, "upright_oom_kills_total"), 0)
 }
 
-func TestContainersThatARestartResizesAreRestartedFewAtATime(t *testing.T) {
+func TestResizesThatRestartContainersAreLimited(t *testing.T) {
 	t.Parallel()
-	web := sells("web", small, nil)
-	web.ResizePolicy = []corev1.ContainerResizePolicy{
+	container := newContainer("web", small, nil)
+	container.ResizePolicy = []corev1.ContainerResizePolicy{
 		{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer},
 		{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.NotRequired},
 	}
-	s := newShop(t, 4, []corev1.Container{web}, func(s *shop) { s.scaler.Spec.Behavior.MaxRestartingPercent = 50 }).open(t)
+	w := newWorkload(t, 4, []corev1.Container{container}, func(w *workload) {
+		w.scaler.Spec.Behavior.MaxRestartingPercent = 50
+	}).start(t)
 	for resized := 2; resized <= 4; resized += 2 {
-		require.Eventually(t, func() bool { return s.resizes() == resized }, soon, often)
-		assert.Never(t, func() bool { return s.resizes() > resized }, aWhile, often)
+		require.Eventually(t, func() bool { return w.resizes() == resized }, testenv.Timeout, testenv.Poll)
+		assert.Never(t, func() bool { return w.resizes() > resized }, testenv.Quiet, testenv.Poll)
 		if resized < 4 {
-			assert.Contains(t, s.applied(t, isFalse, "RestartsLimited"), "2 of 4 pods wait")
+			assert.Contains(t, w.waitForApplied(t, isFalse, "RestartsLimited"), "2 of 4 pods wait")
 		}
-		for _, pod := range s.pods[resized-2 : resized] {
-			has(t, pod, 0, large, nil)
-			runs(t, pod)
+		for _, pod := range w.pods[resized-2 : resized] {
+			w.waitForResources(t, pod, 0, large, nil)
+			testenv.RunPod(t, env, pod)
 		}
 	}
-	s.applied(t, isTrue, "Sized")
+	w.waitForApplied(t, isTrue, "Sized")
+}
+
+func TestGuaranteedPodStaysGuaranteed(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, small)}, useInPlaceMode).start(t)
+	w.waitForResources(t, w.pods[0], 0, large, large)
+	assert.Equal(t, corev1.PodQOSGuaranteed, w.pods[0].Status.QOSClass)
+}
+
+func TestRefusedResizeIsRepeatedOnlyIfItChanges(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t, 2, []corev1.Container{newContainer("web", small, nil)}, useInPlaceMode)
+	quota := testenv.Create(t, env, &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "quota"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.cpu": large["cpu"]}},
+	})
+	quota.Status = corev1.ResourceQuotaStatus{
+		Hard: quota.Spec.Hard, Used: corev1.ResourceList{"requests.cpu": small["cpu"]},
+	}
+	require.NoError(t, env.Client.Status().Update(t.Context(), quota))
+	w.setPolicies(t, huge)
+	message := w.start(t).waitForApplied(t, isFalse, "ResizeRefused")
+	assert.Contains(t, message, "2 of 2 pods cannot be resized")
+	assert.Contains(t, message, "exceeded quota")
+	w.assertResizes(t, 2)
+	assert.InDelta(t, 2, w.manager.Value(t, "upright_pod_resizes_total", "refused"), 0)
+	assert.Zero(t, testenv.EventReasons(t, env, w.scaler)["Resized"])
+
+	w.setPolicies(t, testenv.Amounts("250m", "512Mi"))
+	for _, pod := range w.pods {
+		w.waitForResources(t, pod, 0, testenv.Amounts("250m", "512Mi"), nil)
+	}
+	w.assertResizes(t, 4)
+}
+
+func TestResizeThatANodeCanNeverDoHasALongerPause(t *testing.T) {
+	t.Parallel()
+	for cause, want := range map[metav1.CauseType]string{
+		"NodeCapacity": "ResizeInfeasible", "UnsupportedPlatform": "ResizeUnsupported", "": "ResizeRefused",
+	} {
+		refused := apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New("the reason"))
+		refused.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: cause}}
+		reason, pause := reasonOf(refused)
+		assert.Equal(t, want, reason)
+		assert.Equal(t, want != "ResizeRefused", pause > refusalPause)
+	}
 }

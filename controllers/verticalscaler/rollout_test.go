@@ -1,4 +1,4 @@
-package controllers
+package verticalscaler
 
 import (
 	"strings"
@@ -13,45 +13,56 @@ import (
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/sizing"
+	"example.com/upright/internal/testenv"
 )
 
-// newStuckShop returns a shop whose pods have neither requests nor limits, and so cannot be
-// given any while they run. Its Deployment has been rolled out.
-func newStuckShop(t *testing.T, pods int, change ...func(*shop)) *shop {
+// newUnresizableWorkload creates a workload whose pods cannot be resized, because they have
+// neither requests nor limits. Its Deployment is available.
+func newUnresizableWorkload(t *testing.T, environment *testenv.Environment, pods int) *workload {
 	t.Helper()
-	s := newShop(t, pods, []corev1.Container{sells("web", nil, nil)}, change...)
-	rollOut(t, deployment(t, s.namespace, "web"))
-	return s
+	w := newWorkloadIn(t, environment, pods, []corev1.Container{newContainer("web", nil, nil)})
+	testenv.MarkAvailable(t, environment, w.deployment(t))
+	return w
 }
 
-// rolledOut waits until a shop's Deployment has been rolled out by its scaler.
-func (s *shop) rolledOut(t *testing.T) *appsv1.Deployment {
+// deployment returns the workload's Deployment.
+func (w *workload) deployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
-	d := deployment(t, s.namespace, "web")
+	return testenv.Refresh(t, w.env, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "web"}})
+}
+
+// restartedAt returns the time of the Deployment's last rollout, as its template has it.
+func restartedAt(d *appsv1.Deployment) string {
+	return d.Spec.Template.Annotations[sizing.AnnotationRestartedAt]
+}
+
+// waitForRollout waits until the Deployment has been rolled out again, and returns it.
+func (w *workload) waitForRollout(t *testing.T, previous string) *appsv1.Deployment {
+	t.Helper()
+	d := w.deployment(t)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.NotEmpty(c, refresh(c, d).Spec.Template.Annotations[sizing.AnnotationRestartedAt])
-	}, soon, often)
+		assert.NotEqual(c, previous, restartedAt(testenv.Refresh(c, w.env, d)))
+	}, testenv.Timeout, testenv.Poll)
 	return d
 }
 
-// neverRollsOut asserts that a shop's scaler writes no Deployment for a while, and nothing
-// about one in the end.
-func (s *shop) neverRollsOut(t *testing.T) {
+// assertNoRollout asserts that the manager writes no Deployment for a while, and has resized no
+// pod.
+func (w *workload) assertNoRollout(t *testing.T) {
 	t.Helper()
-	assert.Never(t, func() bool { return len(s.wrote.to("/deployments")) > 0 }, aWhile, often)
-	assert.Zero(t, s.resizes())
+	assert.Never(t, func() bool { return len(w.writes.To("/deployments")) > 0 }, testenv.Quiet, testenv.Poll)
+	assert.Zero(t, w.resizes())
 }
 
-func TestARolloutSetsOneAnnotationAndOwnsNothingElse(t *testing.T) {
+func TestRolloutSetsAndOwnsOneAnnotation(t *testing.T) {
 	t.Parallel()
-	s := newStuckShop(t, 2)
-	before := deployment(t, s.namespace, "web")
-	s.open(t)
-	d := s.rolledOut(t)
-	at, err := time.Parse(time.RFC3339, d.Spec.Template.Annotations[sizing.AnnotationRestartedAt])
+	w := newUnresizableWorkload(t, env, 2)
+	before := w.deployment(t)
+	d := w.start(t).waitForRollout(t, "")
+	at, err := time.Parse(time.RFC3339, restartedAt(d))
 	require.NoError(t, err)
 	assert.WithinDuration(t, time.Now(), at, time.Minute)
-	s.applied(t, isFalse, "RolloutInProgress")
+	w.waitForApplied(t, isFalse, "RolloutInProgress")
 
 	owned := 0
 	for _, fields := range d.ManagedFields {
@@ -59,7 +70,8 @@ func TestARolloutSetsOneAnnotationAndOwnsNothingElse(t *testing.T) {
 			owned++
 			assert.Equal(t, "upright-verticalscaler", fields.Manager)
 			assert.Equal(t, metav1.ManagedFieldsOperationApply, fields.Operation)
-			assert.JSONEq(t, `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:`+sizing.AnnotationRestartedAt+`":{}}}}}}`, fields.FieldsV1.GetRawString())
+			assert.JSONEq(t, `{"f:spec":{"f:template":{"f:metadata":{"f:annotations":{"f:`+sizing.AnnotationRestartedAt+`":{}}}}}}`,
+				fields.FieldsV1.GetRawString())
 		}
 	}
 	assert.Equal(t, 1, owned)
@@ -67,60 +79,61 @@ func TestARolloutSetsOneAnnotationAndOwnsNothingElse(t *testing.T) {
 	assert.Equal(t, before.Spec, d.Spec)
 	assert.Equal(t, before.Labels, d.Labels)
 	assert.Empty(t, d.OwnerReferences)
-	assert.InDelta(t, 1, value(t, s.manager, "upright_rollouts_total", "QoSClassFixed"), 0)
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, 1, told(c, s.scaler)["RolledOut"]) }, soon, often)
-	assert.InDelta(t, 0, value(t, s.manager, "upright_refusals_total", "QoSClassFixed"), 0, "nobody has to do anything")
+	assert.InDelta(t, 1, w.manager.Value(t, "upright_rollouts_total", "QoSClassFixed"), 0)
+	w.waitForEvents(t, "RolledOut", 1)
+	assert.InDelta(t, 0, w.manager.Value(t, "upright_refusals_total", "QoSClassFixed"), 0, "no user has to act")
 }
 
-func TestOneChangeIsOneRolloutHoweverManyEventsThereAre(t *testing.T) {
+func TestOneChangeCausesOneRollout(t *testing.T) {
 	t.Parallel()
-	s := newStuckShop(t, 3).open(t)
-	d := s.rolledOut(t)
-	for i, pod := range s.pods { // One pod after the other is replaced.
-		edit(t, d, func(d *appsv1.Deployment) { d.Labels["seen"] = pod.Name })
-		reborn := s.newcomer(sells("web", nil, nil))
-		reborn.Labels["pod-template-hash"], reborn.OwnerReferences[0].Name = "new", "web-new"
-		s.born(t, reborn, large, nil)
-		create(t, reborn)
-		runs(t, reborn)
-		remove(t, pod)
+	w := newUnresizableWorkload(t, env, 3).start(t)
+	d := w.waitForRollout(t, "")
+	for i, pod := range w.pods { // Replace one pod after the other.
+		testenv.Edit(t, env, d, func(d *appsv1.Deployment) { d.Labels["changed"] = pod.Name })
+		replacement := w.newPod(newContainer("web", nil, nil))
+		replacement.Labels["pod-template-hash"], replacement.OwnerReferences[0].Name = "new", "web-new"
+		w.waitForNewPod(t, replacement, large, nil)
+		testenv.Create(t, env, replacement)
+		testenv.RunPod(t, env, replacement)
+		testenv.Delete(t, env, pod)
 		d.Status.ObservedGeneration, d.Status.UpdatedReplicas = d.Generation, int32(i)
 		require.NoError(t, env.Client.Status().Update(t.Context(), d))
-		refresh(t, d)
+		testenv.Refresh(t, env, d)
 	}
-	rollOut(t, d)
-	s.applied(t, isTrue, "Sized")
-	assert.Never(t, func() bool { return len(s.wrote.to("/deployments")) > 1 }, aWhile, often)
-	assert.Len(t, s.wrote.to("/deployments"), 1)
-	assert.Zero(t, s.resizes())
+	testenv.MarkAvailable(t, env, d)
+	w.waitForApplied(t, isTrue, "Sized")
+	assert.Never(t, func() bool { return len(w.writes.To("/deployments")) > 1 }, testenv.Quiet, testenv.Poll)
+	assert.Len(t, w.writes.To("/deployments"), 1)
+	assert.Zero(t, w.resizes())
 }
 
-func TestARolloutIsHeldBackAndAppliedSaysWhy(t *testing.T) {
+func TestRolloutIsBlockedAndAppliedReportsWhy(t *testing.T) {
 	t.Parallel()
 	for reason, test := range map[string]struct {
-		scaler     func(*autoscalingv1beta1.VerticalScalerSpec)
+		spec       func(*autoscalingv1beta1.VerticalScalerSpec)
 		deployment func(*appsv1.Deployment)
-		pods       int
-		// release is what lets the rollout go ahead; nil where that takes time or is another test.
-		release func(*testing.T, *shop)
+		// unblock makes the rollout possible. It is nil if that takes time or is shown elsewhere.
+		unblock func(*testing.T, *workload)
 	}{
 		"DeploymentPaused": {
 			deployment: func(d *appsv1.Deployment) { d.Spec.Paused = true },
-			release: func(t *testing.T, s *shop) {
-				edit(t, deployment(t, s.namespace, "web"), func(d *appsv1.Deployment) { d.Spec.Paused = false })
-				rollOut(t, deployment(t, s.namespace, "web"))
+			unblock: func(t *testing.T, w *workload) {
+				t.Helper()
+				testenv.Edit(t, env, w.deployment(t), func(d *appsv1.Deployment) { d.Spec.Paused = false })
+				testenv.MarkAvailable(t, env, w.deployment(t))
 			},
 		},
 		"RolloutNeedsOutage": {
 			deployment: func(d *appsv1.Deployment) {
 				d.Spec.Strategy = appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType}
 			},
-			release: func(t *testing.T, s *shop) {
-				s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Behavior.Rollout.AllowOutage = true })
+			unblock: func(t *testing.T, w *workload) {
+				t.Helper()
+				w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Behavior.Rollout.AllowOutage = true })
 			},
 		},
 		"RolloutCooldown": {
-			scaler: func(spec *autoscalingv1beta1.VerticalScalerSpec) {
+			spec: func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 				spec.Behavior.Rollout.CooldownSeconds = new(int32(3600))
 			},
 			deployment: func(d *appsv1.Deployment) {
@@ -129,18 +142,18 @@ func TestARolloutIsHeldBackAndAppliedSaysWhy(t *testing.T) {
 		},
 		"RolloutInProgress": {
 			deployment: func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(3)) },
-			release: func(t *testing.T, s *shop) {
-				d := deployment(t, s.namespace, "web")
-				d.Spec.Replicas = new(int32(3))
-				rollOut(t, d)
+			unblock: func(t *testing.T, w *workload) {
+				t.Helper()
+				testenv.MarkAvailable(t, env, w.deployment(t))
 			},
 		},
 		"QoSClassFixed": {
-			scaler: func(spec *autoscalingv1beta1.VerticalScalerSpec) {
+			spec: func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 				spec.UpdateMode = autoscalingv1beta1.UpdateModeInPlace
 			},
-			release: func(t *testing.T, s *shop) {
-				s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
+			unblock: func(t *testing.T, w *workload) {
+				t.Helper()
+				w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 					spec.UpdateMode = autoscalingv1beta1.UpdateModeInPlaceOrRollout
 				})
 			},
@@ -148,27 +161,26 @@ func TestARolloutIsHeldBackAndAppliedSaysWhy(t *testing.T) {
 	} {
 		t.Run(reason, func(t *testing.T) {
 			t.Parallel()
-			s := newShop(t, 1, []corev1.Container{sells("web", nil, nil)}, func(s *shop) {
-				if test.scaler != nil {
-					test.scaler(&s.scaler.Spec)
+			w := newWorkload(t, 1, []corev1.Container{newContainer("web", nil, nil)}, func(w *workload) {
+				if test.spec != nil {
+					test.spec(&w.scaler.Spec)
 				}
 			})
-			d := deployment(t, s.namespace, "web")
+			d := w.deployment(t)
 			if test.deployment != nil {
-				edit(t, d, test.deployment)
+				testenv.Edit(t, env, d, test.deployment)
 			}
-			rollOut(t, d)
+			testenv.MarkAvailable(t, env, d)
 			if reason == "RolloutInProgress" {
 				d.Status.UpdatedReplicas = 1
 				require.NoError(t, env.Client.Status().Update(t.Context(), d))
 			}
-			s.open(t)
-			assert.Contains(t, s.applied(t, isFalse, reason), "1 of 1 pods")
-			s.neverRollsOut(t)
-			if test.release != nil {
-				before := d.Spec.Template.Annotations[sizing.AnnotationRestartedAt]
-				test.release(t, s)
-				assert.NotEqual(t, before, s.rolledOut(t).Spec.Template.Annotations[sizing.AnnotationRestartedAt])
+			w.start(t)
+			assert.Contains(t, w.waitForApplied(t, isFalse, reason), "1 of 1 pods")
+			w.assertNoRollout(t)
+			if test.unblock != nil {
+				test.unblock(t, w)
+				w.waitForRollout(t, restartedAt(d))
 			}
 		})
 	}

@@ -1,181 +1,150 @@
-package controllers
+package verticalscaler
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/testenv"
 )
 
-func TestSizingFollowsTheTargetsWithLimitsInProportion(t *testing.T) {
+func TestSizingFollowsTargetsWithProportionalLimits(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{
-		sells("web", small, amounts("200m", "512Mi")), sells("log", small, nil),
-	}).open(t)
-	s.sizing(t, size("web", large, amounts("1", "2Gi")), size("log", large, nil))
-	assertSame(t, large, s.scaler.Status.Recommendations[0].Target)
+	w := newWorkload(t, 1, []corev1.Container{
+		newContainer("web", small, testenv.Amounts("200m", "512Mi")), newContainer("log", small, nil),
+	}).start(t)
+	w.waitForSizing(t, newSizing("web", large, huge), newSizing("log", large, nil))
+	testenv.AssertSameJSON(t, large, w.scaler.Status.Recommendations[0].Target)
 
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.ContainerPolicies = always(huge) })
-	s.sizing(t, size("web", huge, amounts("2", "4Gi")), size("log", huge, nil))
+	w.setPolicies(t, huge)
+	w.waitForSizing(t, newSizing("web", huge, testenv.Amounts("2", "4Gi")), newSizing("log", huge, nil))
 }
 
-func TestSizingFollowsTheTemplateOfTheDeployment(t *testing.T) {
+func TestSizingFollowsTheDeploymentsTemplate(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}).open(t)
-	s.sizing(t, size("web", large, nil))
-	edit(t, deployment(t, s.namespace, "web"), func(d *appsv1.Deployment) {
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}).start(t)
+	w.waitForSizing(t, newSizing("web", large, nil))
+	testenv.Edit(t, env, w.deployment(t), func(d *appsv1.Deployment) {
 		d.Spec.Template.Spec.Containers[0].Resources.Limits = small
 	})
-	s.sizing(t, size("web", large, large))
+	w.waitForSizing(t, newSizing("web", large, large))
 }
 
-func TestContainersThatAreNotInTheTemplateHaveNoSize(t *testing.T) {
+func TestContainerThatIsNotInTheTemplateIsNotSized(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
-		s.pods[0].Spec.Containers = []corev1.Container{sells("web", small, nil), sells("injected", small, nil)}
-	}).open(t)
-	s.sizing(t, size("web", large, nil))
-	assert.Len(t, s.scaler.Status.Recommendations, 2)
-	s.applied(t, isFalse, "Resizing")
-	has(t, s.pods[0], 1, small, nil)
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, func(w *workload) {
+		w.pods[0].Spec.Containers = []corev1.Container{newContainer("web", small, nil), newContainer("injected", small, nil)}
+	}).start(t)
+	w.waitForSizing(t, newSizing("web", large, nil))
+	assert.Len(t, w.scaler.Status.Recommendations, 2)
+	w.waitForApplied(t, isFalse, "Resizing")
+	w.waitForResources(t, w.pods[0], 1, small, nil)
 }
 
-func TestPoliciesOfContainersDecideWhatIsSized(t *testing.T) {
+func TestContainerPoliciesSelectWhatIsSized(t *testing.T) {
 	t.Parallel()
-	limits := amounts("200m", "512Mi")
-	s := newShop(t, 1, []corev1.Container{sells("web", small, limits), sells("log", small, limits), sells("off", small, limits)}, func(s *shop) {
-		exactly := always(large)[0]
-		memory, requests := exactly, exactly
+	limits := testenv.Amounts("200m", "512Mi")
+	w := newWorkload(t, 1, []corev1.Container{
+		newContainer("web", small, limits), newContainer("log", small, limits), newContainer("off", small, limits),
+	}, func(w *workload) {
+		memory, requests := fixedPolicies(large)[0], fixedPolicies(large)[0]
 		memory.ContainerName, memory.ControlledResources = "web", []autoscalingv1beta1.ControlledResource{"memory"}
 		requests.ContainerName, requests.ControlledValues = "log", autoscalingv1beta1.ControlledValuesRequestsOnly
-		s.scaler.Spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{
+		w.scaler.Spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{
 			memory, requests, {ContainerName: "off", Mode: autoscalingv1beta1.ContainerModeOff},
 		}
-	}).open(t)
-	s.sizing(t,
-		size("web", corev1.ResourceList{corev1.ResourceMemory: large[corev1.ResourceMemory]}, corev1.ResourceList{corev1.ResourceMemory: huge[corev1.ResourceMemory]}),
-		size("log", limits, nil), // A request above the limit would not be accepted.
+	}).start(t)
+	w.waitForSizing(t,
+		newSizing("web", only(corev1.ResourceMemory, large), only(corev1.ResourceMemory, huge)),
+		newSizing("log", limits, nil), // The API server rejects a request above the limit.
 	)
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 		spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{{ContainerName: "*", Mode: autoscalingv1beta1.ContainerModeOff}}
 	})
-	s.sizing(t)
-	s.applied(t, isFalse, "NothingToApply")
+	w.waitForSizing(t)
+	w.waitForApplied(t, isFalse, "NothingToApply")
 }
 
-func TestALimitRangeBoundsTheSizeAndItsGoingIsSeenAtOnce(t *testing.T) {
+func TestSizingIsEmptyIfSizesMustNotBeApplied(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, amounts("200m", "512Mi"))}, func(s *shop) {
-		s.scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
-	}).open(t)
-	s.sizing(t, size("web", large, amounts("1", "2Gi")))
-	limits := create(t, &corev1.LimitRange{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "limits"},
-		Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{
-			{Type: corev1.LimitTypeContainer, Max: amounts("600m", "1536Mi")},
-		}},
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useInitialMode).start(t)
+	w.waitForApplied(t, isTrue, "SizedAtCreation")
+	w.waitForSizing(t, newSizing("web", large, nil))
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
+		spec.Suspend, spec.ContainerPolicies = true, fixedPolicies(huge)
 	})
-	s.sizing(t, size("web", large, amounts("600m", "1536Mi")))
-	remove(t, limits)
-	s.sizing(t, size("web", large, amounts("1", "2Gi")))
-}
-
-func TestSizingIsEmptyWhereNothingMayBeApplied(t *testing.T) {
-	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
-		s.scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
-	}).open(t)
-	s.applied(t, isTrue, "SizedAtCreation")
-	s.sizing(t, size("web", large, nil))
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
-		spec.Suspend, spec.ContainerPolicies = true, always(huge)
-	})
-	s.applied(t, isFalse, "Suspended")
-	s.sizing(t)
-	assertSame(t, large, s.scaler.Status.PodTarget)
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
+	w.waitForApplied(t, isFalse, "Suspended")
+	w.waitForSizing(t)
+	testenv.AssertSameJSON(t, large, w.scaler.Status.PodTarget)
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 		spec.Suspend, spec.UpdateMode = false, autoscalingv1beta1.UpdateModeOff
 	})
-	s.applied(t, isFalse, "UpdateModeOff")
-	s.sizing(t)
-	assertSame(t, huge, s.scaler.Status.PodTarget)
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
+	w.waitForApplied(t, isFalse, "UpdateModeOff")
+	w.waitForSizing(t)
+	testenv.AssertSameJSON(t, huge, w.scaler.Status.PodTarget)
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 		spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
 	})
-	s.applied(t, isTrue, "SizedAtCreation")
-	s.sizing(t, size("web", huge, nil))
+	w.waitForApplied(t, isTrue, "SizedAtCreation")
+	w.waitForSizing(t, newSizing("web", huge, nil))
 }
 
-func TestTheYoungerOfTwoScalersSizesNothingUntilTheOlderIsGone(t *testing.T) {
+func TestYoungerScalerSizesNothingUntilTheOlderIsDeleted(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}, func(s *shop) {
-		s.scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial
-	})
-	nextSecond(t, s.scaler)
-	younger := newScaler(s.namespace, "younger", "web")
-	younger.Spec = *s.scaler.Spec.DeepCopy()
-	create(t, younger)
-	s.open(t)
-	s.sizing(t, size("web", large, nil))
-	older := s.scaler
-	s.scaler = younger
-	s.applied(t, isFalse, "Conflicted")
-	s.sizing(t)
-	remove(t, older)
-	s.sizing(t, size("web", large, nil))
-	s.applied(t, isTrue, "SizedAtCreation")
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useInitialMode)
+	older := w.scaler
+	testenv.WaitForNextSecond(t, older)
+	younger := testenv.NewScaler(w.namespace, "younger", "web")
+	younger.Spec = *older.Spec.DeepCopy()
+	testenv.Create(t, env, younger)
+	w.start(t).waitForSizing(t, newSizing("web", large, nil))
+	w.scaler = younger
+	w.waitForApplied(t, isFalse, "Conflicted")
+	w.waitForSizing(t)
+	testenv.Delete(t, env, older)
+	w.waitForSizing(t, newSizing("web", large, nil))
+	w.waitForApplied(t, isTrue, "SizedAtCreation")
 }
 
-func TestAPinnedSizeStaysWhateverIsRecommended(t *testing.T) {
+func TestPinnedSizeDoesNotFollowTheRecommendation(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}).open(t)
-	s.sizing(t, size("web", large, nil))
-	edit(t, s.scaler, func(scaler *autoscalingv1beta1.VerticalScaler) {
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}).start(t)
+	w.waitForSizing(t, newSizing("web", large, nil))
+	testenv.Edit(t, env, w.scaler, func(scaler *autoscalingv1beta1.VerticalScaler) {
 		scaler.Annotations = map[string]string{autoscalingv1beta1.AnnotationPin: "true"}
-		scaler.Spec.ContainerPolicies = always(huge)
+		scaler.Spec.ContainerPolicies = fixedPolicies(huge)
 	})
-	has(t, s.pods[0], 0, large, nil)
-	runs(t, s.pods[0])
-	message := s.applied(t, isTrue, "Sized")
-	assert.Contains(t, message, "pinned by the annotation")
-	assertSame(t, huge, s.scaler.Status.PodTarget)
-	s.sizing(t, size("web", large, nil))
-	edit(t, s.scaler, func(scaler *autoscalingv1beta1.VerticalScaler) { scaler.Annotations = nil })
-	s.sizing(t, size("web", huge, nil))
-	has(t, s.pods[0], 0, huge, nil)
+	w.waitForResources(t, w.pods[0], 0, large, nil)
+	testenv.RunPod(t, env, w.pods[0])
+	assert.Contains(t, w.waitForApplied(t, isTrue, "Sized"), "The annotation "+autoscalingv1beta1.AnnotationPin+" pins the size.")
+	testenv.AssertSameJSON(t, huge, w.scaler.Status.PodTarget)
+	w.waitForSizing(t, newSizing("web", large, nil))
+	testenv.Edit(t, env, w.scaler, func(scaler *autoscalingv1beta1.VerticalScaler) { scaler.Annotations = nil })
+	w.waitForSizing(t, newSizing("web", huge, nil))
+	w.waitForResources(t, w.pods[0], 0, huge, nil)
 }
 
-func TestSizingStaysWhileTheTargetIsAway(t *testing.T) {
+func TestSizingStaysWhileTheTargetDoesNotExist(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}).open(t)
-	s.sizing(t, size("web", large, nil))
-	target := deployment(t, s.namespace, "web")
-	require.NoError(t, env.Client.Delete(t.Context(), target))
-	remove(t, s.pods[0])
-	s.applied(t, isFalse, "DeploymentNotFound")
-	s.sizing(t, size("web", large, nil))
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}).start(t)
+	w.waitForSizing(t, newSizing("web", large, nil))
+	testenv.Delete(t, env, w.deployment(t))
+	testenv.Delete(t, env, w.pods[0])
+	w.waitForApplied(t, isFalse, "DeploymentNotFound")
+	w.waitForSizing(t, newSizing("web", large, nil))
 }
 
-func TestTheSizeOfOneDeploymentIsNotGivenToThePodsOfAnother(t *testing.T) {
+func TestSizingOfOneTargetIsNotUsedForAnother(t *testing.T) {
 	t.Parallel()
-	s := newShop(t, 1, []corev1.Container{sells("web", small, nil)}).open(t)
-	s.sizing(t, size("web", large, nil))
-	s.asks(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.DeploymentName = "other" })
-	s.applied(t, isFalse, "DeploymentNotFound")
-	s.sizing(t)
-	create(t, foreign(s.namespace, "other"))
-	s.applied(t, isFalse, "NothingToApply")
-	s.sizing(t)
-}
-
-func TestAppliedSaysSizedWhenAllPodsAre(t *testing.T) {
-	t.Parallel()
-	s := newShop(t, 2, []corev1.Container{sells("web", large, nil)}).open(t)
-	s.applied(t, isTrue, "Sized")
-	assert.Zero(t, s.resizes())
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}).start(t)
+	w.waitForSizing(t, newSizing("web", large, nil))
+	setTarget(t, w.scaler, "other")
+	w.waitForApplied(t, isFalse, "DeploymentNotFound")
+	w.waitForSizing(t)
+	testenv.Create(t, env, testenv.NewDeployment(w.namespace, "other"))
+	w.waitForApplied(t, isFalse, "NothingToApply")
+	w.waitForSizing(t)
 }

@@ -1,111 +1,122 @@
-package controllers
+package verticalscaler
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/cache"
+	"example.com/upright/internal/testenv"
 )
 
-func TestScalerStatusSaysWhatStandsInTheWayFirst(t *testing.T) {
+// publishedStatus returns the status that a reconcile publishes for what it observes.
+func publishedStatus(
+	scaler *autoscalingv1beta1.VerticalScaler, now time.Time, observe func(*scope),
+) autoscalingv1beta1.VerticalScalerStatus {
+	s := newScope(scaler, now)
+	if observe != nil {
+		observe(s)
+	}
+	(&Reconciler{}).size(s)
+	s.setConditions()
+	return s.status
+}
+
+func TestReadyReportsTheFirstObstacle(t *testing.T) {
 	t.Parallel()
-	exists := newDeploymentMetadata()
-	ending := newDeploymentMetadata()
-	ending.DeletionTimestamp = new(metav1.Now())
-	rival := newScaler("one", "rival", "web")
+	const (
+		conflictedMessage = `VerticalScaler "older" is older and acts on Deployment "web". Delete one of the two.`
+		suspendedMessage  = "spec.suspend is set: the controller does not learn, recommend or apply."
+	)
+	target, terminating := cache.NewDeploymentMetadata(), cache.NewDeploymentMetadata()
+	terminating.DeletionTimestamp = new(metav1.Now())
+	older := testenv.NewScaler("one", "older", "web")
 	for name, test := range map[string]struct {
-		target    *metav1.PartialObjectMetadata
-		rival     *autoscalingv1beta1.VerticalScaler
-		suspended bool
-		ready     metav1.ConditionStatus
-		reason    string
-		message   string
+		target      *metav1.PartialObjectMetadata
+		older       *autoscalingv1beta1.VerticalScaler
+		isSuspended bool
+		reason      string
+		message     string
 	}{
-		"all is well":                     {exists, nil, false, isFalse, "NoPods", `Deployment "web" has no pods: usage is measured as soon as it has.`},
-		"no target":                       {nil, nil, false, isFalse, "DeploymentNotFound", `There is no Deployment "web" in this namespace: create it or correct spec.deploymentName.`},
-		"the target goes":                 {ending, nil, false, isFalse, "DeploymentTerminating", `Deployment "web" is being deleted; one created anew is found at once.`},
-		"a rival":                         {exists, rival, false, isFalse, "Conflicted", `VerticalScaler "rival" is older and acts on Deployment "web": delete one of the two.`},
-		"a rival, no target":              {nil, rival, false, isFalse, "Conflicted", `VerticalScaler "rival" is older and acts on Deployment "web": delete one of the two.`},
-		"a rival, suspended":              {exists, rival, true, isFalse, "Conflicted", `VerticalScaler "rival" is older and acts on Deployment "web": delete one of the two.`},
-		"suspended":                       {exists, nil, true, isFalse, "Suspended", "spec.suspend is set: nothing is learned, recommended or applied until it is removed."},
-		"suspended, no target to be sure": {nil, nil, true, isFalse, "Suspended", "spec.suspend is set: nothing is learned, recommended or applied until it is removed."},
+		"target exists":         {target, nil, false, "NoPods", `Deployment "web" has no pods, so there is no usage.`},
+		"no target":             {nil, nil, false, "DeploymentNotFound", `Deployment "web" does not exist in this namespace. Create it or correct spec.deploymentName.`},
+		"target is terminating": {terminating, nil, false, "DeploymentTerminating", `Deployment "web" is being deleted. A re-created Deployment is picked up immediately.`},
+		"conflict":              {target, older, false, "Conflicted", conflictedMessage},
+		"conflict, no target":   {nil, older, false, "Conflicted", conflictedMessage},
+		"conflict, suspended":   {target, older, true, "Conflicted", conflictedMessage},
+		"suspended":             {target, nil, true, "Suspended", suspendedMessage},
+		"suspended, no target":  {nil, nil, true, "Suspended", suspendedMessage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			scaler := newScaler("one", "s", "web")
+			scaler := testenv.NewScaler("one", "s", "web")
 			scaler.Generation = 7
-			scaler.Spec.Suspend = test.suspended
-			status := scalerStatus(scaler, findings{target: test.target, rival: test.rival}, time.Now())
-			assertCondition(t, status.Conditions, "Ready", test.ready, test.reason)
-			assert.Equal(t, test.message, condition(status, "Ready").Message)
-			if test.suspended {
-				assertCondition(t, status.Conditions, "Applied", isFalse, test.reason)
+			scaler.Spec.Suspend = test.isSuspended
+			status := publishedStatus(scaler, time.Now(), func(s *scope) { s.target, s.older = test.target, test.older })
+			testenv.AssertCondition(t, status.Conditions, "Ready", isFalse, test.reason)
+			assert.Equal(t, test.message, message(status, "Ready"))
+			if test.isSuspended {
+				testenv.AssertCondition(t, status.Conditions, "Applied", isFalse, test.reason)
 			}
 			assert.Equal(t, int64(7), status.ObservedGeneration)
 		})
 	}
 }
 
-func TestScalerStatusIsTheSameAsLongAsItsReasonsAre(t *testing.T) {
+func TestUnchangedConditionsKeepTheirTransitionTime(t *testing.T) {
 	t.Parallel()
-	scaler, start := newScaler("one", "s", "web"), time.Now()
+	scaler, start := testenv.NewScaler("one", "s", "web"), time.Now()
 	scaler.Generation = 1
-	scaler.Status = scalerStatus(scaler, findings{}, start)
-	assert.Equal(t, scaler.Status, scalerStatus(scaler, findings{}, start.Add(time.Hour)))
+	scaler.Status = publishedStatus(scaler, start, nil)
+	later := start.Add(time.Hour)
+	assert.Equal(t, scaler.Status, publishedStatus(scaler, later, nil))
 
 	scaler.Generation = 2
-	later := scalerStatus(scaler, findings{}, start.Add(time.Hour))
-	for _, c := range later.Conditions {
+	for _, c := range publishedStatus(scaler, later, nil).Conditions {
 		assert.Equal(t, int64(2), c.ObservedGeneration, c.Type)
-		assert.True(t, c.LastTransitionTime.Time.Equal(start), "%s has not changed its status", c.Type)
+		assert.True(t, c.LastTransitionTime.Time.Equal(start), "%s has the same status as before", c.Type)
 	}
-	found := scalerStatus(scaler, findings{target: newDeploymentMetadata()}, start.Add(time.Hour))
-	assert.True(t, condition(found, "TargetFound").LastTransitionTime.Time.Equal(start.Add(time.Hour)))
-	assert.True(t, condition(found, "Conflicted").LastTransitionTime.Time.Equal(start))
+	status := publishedStatus(scaler, later, func(s *scope) { s.target = cache.NewDeploymentMetadata() })
+	transition := func(conditionType string) time.Time {
+		return meta.FindStatusCondition(status.Conditions, conditionType).LastTransitionTime.Time
+	}
+	assert.True(t, transition("TargetFound").Equal(later))
+	assert.True(t, transition("Conflicted").Equal(start))
 }
 
-func TestScalerStatusKeepsWhatOthersWroteWhileTheTargetIsAway(t *testing.T) {
+func TestStatusWithoutTargetKeepsSizingAndOtherConditions(t *testing.T) {
 	t.Parallel()
-	scaler := newScaler("one", "s", "web")
+	scaler := testenv.NewScaler("one", "s", "web")
 	scaler.Status.DeploymentName = "web"
+	scaler.Status.Recommendations = []autoscalingv1beta1.ContainerRecommendation{{ContainerName: "web"}}
 	scaler.Status.Sizing = []autoscalingv1beta1.ContainerSizing{{ContainerName: "web"}}
 	scaler.Status.Conditions = []metav1.Condition{
 		{Type: "Ready", Status: "Unknown", Reason: "Pending"},
-		{Type: "Other", Status: isTrue, Reason: "Told"},
+		{Type: "Other", Status: isTrue, Reason: "OfAnother"},
 	}
 	before := scaler.DeepCopy()
-	recommended := advice{recommendations: []autoscalingv1beta1.ContainerRecommendation{{ContainerName: "web"}}}
-	status := scalerStatus(scaler, findings{advice: recommended}, time.Now())
-	assert.Equal(t, before, scaler, "what was read is not changed")
+	status := publishedStatus(scaler, time.Now(), nil)
+	assert.Equal(t, before, scaler, "the object from the cache does not change")
 	assert.Equal(t, before.Status.Sizing, status.Sizing)
-	assertCondition(t, status.Conditions, "Other", isTrue, "Told")
-	assertCondition(t, status.Conditions, "Applied", isFalse, "DeploymentNotFound")
-	assertCondition(t, status.Conditions, "Ready", isFalse, "DeploymentNotFound")
+	testenv.AssertCondition(t, status.Conditions, "Other", isTrue, "OfAnother")
+	testenv.AssertCondition(t, status.Conditions, "Applied", isFalse, "DeploymentNotFound")
+	testenv.AssertCondition(t, status.Conditions, "Ready", isFalse, "DeploymentNotFound")
 }
 
-func TestOlderIsByAgeAndThenByName(t *testing.T) {
+func TestAgeThenNameDecideWhichScalerIsOlder(t *testing.T) {
 	t.Parallel()
-	at := func(name string, second int64) *autoscalingv1beta1.VerticalScaler {
-		s := newScaler("one", name, "web")
-		s.CreationTimestamp = metav1.Unix(second, 0)
-		return s
+	created := func(name string, second int64) *autoscalingv1beta1.VerticalScaler {
+		scaler := testenv.NewScaler("one", name, "web")
+		scaler.CreationTimestamp = metav1.Unix(second, 0)
+		return scaler
 	}
-	assert.True(t, older(at("b", 1), at("a", 2)))
-	assert.False(t, older(at("a", 2), at("b", 1)))
-	assert.True(t, older(at("a", 1), at("b", 1)))
-	assert.False(t, older(at("b", 1), at("a", 1)))
-	assert.False(t, older(at("a", 1), at("a", 1)), "none is older than itself")
-}
-
-func TestARecreatedScalerChangesItsClaimAlsoWhenTheCacheSeesAnUpdate(t *testing.T) {
-	t.Parallel()
-	before, after := newScaler("one", "s", "web"), newScaler("one", "s", "web")
-	before.UID, after.UID = "1", "2"
-	assert.True(t, claimChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
-	after.UID = "1"
-	assert.False(t, claimChanged().Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}))
+	assert.True(t, isOlder(created("b", 1), created("a", 2)))
+	assert.False(t, isOlder(created("a", 2), created("b", 1)))
+	assert.True(t, isOlder(created("a", 1), created("b", 1)))
+	assert.False(t, isOlder(created("b", 1), created("a", 1)))
+	assert.False(t, isOlder(created("a", 1), created("a", 1)), "no scaler is older than itself")
 }

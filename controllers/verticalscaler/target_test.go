@@ -1,4 +1,4 @@
-package controllers
+package verticalscaler
 
 import (
 	"testing"
@@ -6,186 +6,177 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/testenv"
 )
 
-func TestScalerCreatedFirstFindsTheDeploymentWhenItComes(t *testing.T) {
+func TestScalerFindsADeploymentThatIsCreatedLater(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	scaler := create(t, newScaler(namespace, "s", "web"))
-	status := scalerIs(t, scaler, isFalse, "DeploymentNotFound")
-	assertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
-	assertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
-	assert.Len(t, status.Conditions, 5, "what the default status said is gone")
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+	status := waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	testenv.AssertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
+	testenv.AssertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
+	assert.Len(t, status.Conditions, 5, "no condition of the default status is left")
 
-	create(t, foreign(namespace, "web"))
-	status = scalerIs(t, scaler, isFalse, "NoPods")
-	assertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
-	assertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	status = waitForReady(t, scaler, isFalse, "NoPods")
+	testenv.AssertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
+	testenv.AssertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
 }
 
-func TestScalerFindsADeploymentThatIsThereAlready(t *testing.T) {
+func TestScalerFindsADeploymentThatExists(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	create(t, foreign(namespace, "web"))
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	startManager(t, namespace)
-	scalerIs(t, create(t, newScaler(namespace, "s", "web")), isFalse, "NoPods")
+	waitForReady(t, testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web")), isFalse, "NoPods")
 }
 
-func TestScalerFindsADeploymentOfUprightsOwnAsAnyOther(t *testing.T) {
-	t.Parallel()
-	namespace := env.Namespace(t)
-	startManager(t, namespace)
-	scaler := create(t, newScaler(namespace, "s", "box"))
-	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
-	create(t, newBusybox(namespace, "box"))
-	scalerIs(t, scaler, isFalse, "NoPods")
-}
-
-func TestScalerIgnoresDeploymentsOfItsNameAndOfOtherNamespaces(t *testing.T) {
+func TestScalerIgnoresDeploymentsThatItDoesNotName(t *testing.T) {
 	t.Parallel()
 	namespace, other := env.Namespace(t), env.Namespace(t)
-	var passes flakyCache
-	startManager(t, namespace, passes.use)
-	scaler := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
-	create(t, foreign(other, "web"))
-	create(t, foreign(namespace, "s"))
-	// A pass after both Deployments exist still finds none.
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
-	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
+	startManager(t, namespace)
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	testenv.Create(t, env, testenv.NewDeployment(other, "web"))
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "s"))
+	// A reconcile after the creation of both Deployments still does not find the target.
+	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.UpdateMode = "Off" })
+	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
 }
 
-func TestScalerFollowsTheDeletionAndReCreationOfItsTarget(t *testing.T) {
+func TestScalerFollowsDeletionAndRecreationOfItsTarget(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	scaler := create(t, newScaler(namespace, "s", "web"))
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
 	for range 3 {
-		d := create(t, foreign(namespace, "web"))
-		found := scalerIs(t, scaler, isFalse, "NoPods")
+		d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+		found := waitForReady(t, scaler, isFalse, "NoPods")
 
-		release := finalize(t, d)
-		remove(t, d)
-		status := scalerIs(t, scaler, isFalse, "DeploymentTerminating")
-		assertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentTerminating")
-		assert.Equal(t, condition(found, "Conflicted"), condition(status, "Conflicted"), "what did not change is left as it was")
+		removeFinalizer := testenv.AddFinalizer(t, env, d)
+		testenv.Delete(t, env, d)
+		status := waitForReady(t, scaler, isFalse, "DeploymentTerminating")
+		testenv.AssertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentTerminating")
+		assert.Equal(t, meta.FindStatusCondition(found.Conditions, "Conflicted"),
+			meta.FindStatusCondition(status.Conditions, "Conflicted"), "other conditions do not change")
 
-		release()
-		status = scalerIs(t, scaler, isFalse, "DeploymentNotFound")
-		assertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
+		removeFinalizer()
+		status = waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+		testenv.AssertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
 	}
-	create(t, foreign(namespace, "web"))
-	scalerIs(t, scaler, isFalse, "NoPods")
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	waitForReady(t, scaler, isFalse, "NoPods")
 }
 
-func TestScalerIsNotLeftBehindWhenItsTargetIsReplacedAtOnce(t *testing.T) {
+func TestScalerFollowsATargetThatIsRecreatedRapidly(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	scaler := create(t, newScaler(namespace, "s", "web"))
-	d := create(t, foreign(namespace, "web"))
-	scalerIs(t, scaler, isFalse, "NoPods")
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+	d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	waitForReady(t, scaler, isFalse, "NoPods")
 	for range 10 {
-		remove(t, d)
-		d = create(t, foreign(namespace, "web"))
+		testenv.Delete(t, env, d)
+		d = testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	}
-	scalerIs(t, scaler, isFalse, "NoPods")
-	remove(t, d)
-	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
+	waitForReady(t, scaler, isFalse, "NoPods")
+	testenv.Delete(t, env, d)
+	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
 }
 
 func TestScalerFollowsItsSpecToAnotherDeploymentAndBack(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	a := create(t, foreign(namespace, "a"))
-	scaler := create(t, newScaler(namespace, "s", "a"))
-	scalerIs(t, scaler, isFalse, "NoPods")
+	a := testenv.Create(t, env, testenv.NewDeployment(namespace, "a"))
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "a"))
+	waitForReady(t, scaler, isFalse, "NoPods")
 
-	turn := func(to string) {
-		edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = to })
-	}
-	turn("b")
-	status := scalerIs(t, scaler, isFalse, "DeploymentNotFound")
-	assert.Contains(t, condition(status, "Ready").Message, `There is no Deployment "b"`)
-	b := create(t, foreign(namespace, "b"))
-	status = scalerIs(t, scaler, isFalse, "NoPods")
-	assert.Contains(t, condition(status, "Ready").Message, `"b"`)
+	setTarget(t, scaler, "b")
+	status := waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	assert.Contains(t, message(status, "Ready"), `Deployment "b" does not exist`)
+	b := testenv.Create(t, env, testenv.NewDeployment(namespace, "b"))
+	status = waitForReady(t, scaler, isFalse, "NoPods")
+	assert.Contains(t, message(status, "Ready"), `"b"`)
 
-	turn("a")
-	require.Contains(t, condition(scalerIs(t, scaler, isFalse, "NoPods"), "Ready").Message, `"a"`)
-	remove(t, b)
-	remove(t, a)
-	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
-	create(t, foreign(namespace, "b"))
-	create(t, foreign(namespace, "a"))
-	status = scalerIs(t, scaler, isFalse, "NoPods")
-	assert.Contains(t, condition(status, "Ready").Message, `"a"`)
+	setTarget(t, scaler, "a")
+	status = waitForReady(t, scaler, isFalse, "NoPods")
+	require.Contains(t, message(status, "Ready"), `"a"`)
+	testenv.Delete(t, env, b)
+	testenv.Delete(t, env, a)
+	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "b"))
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "a"))
+	status = waitForReady(t, scaler, isFalse, "NoPods")
+	assert.Contains(t, message(status, "Ready"), `"a"`)
 }
 
-func TestSuspendedScalerSaysSoAndStillFollowsItsTarget(t *testing.T) {
+func TestSuspendedScalerStillReportsItsTarget(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	d := create(t, foreign(namespace, "web"))
-	scaler := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, scaler, isFalse, "NoPods")
-	suspend := func(suspend bool) {
-		edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = suspend })
-	}
-	suspend(true)
-	status := scalerIs(t, scaler, isFalse, "Suspended")
-	assertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
-	remove(t, d)
+	d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+	waitForReady(t, scaler, isFalse, "NoPods")
+	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = true })
+	status := waitForReady(t, scaler, isFalse, "Suspended")
+	testenv.AssertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
+	testenv.Delete(t, env, d)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		conditions := refresh(c, scaler).Status.Conditions
-		assertCondition(c, conditions, "TargetFound", isFalse, "DeploymentNotFound")
-		assertCondition(c, conditions, "Ready", isFalse, "Suspended")
-	}, soon, often)
-	suspend(false)
-	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
-	create(t, foreign(namespace, "web"))
-	scalerIs(t, scaler, isFalse, "NoPods")
+		conditions := testenv.Refresh(c, env, scaler).Status.Conditions
+		testenv.AssertCondition(c, conditions, "TargetFound", isFalse, "DeploymentNotFound")
+		testenv.AssertCondition(c, conditions, "Ready", isFalse, "Suspended")
+	}, testenv.Timeout, testenv.Poll)
+	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = false })
+	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	waitForReady(t, scaler, isFalse, "NoPods")
 }
 
-func TestScalerCreatedAnewUnderItsNameDoesNotGetTheStatusOfTheOneBefore(t *testing.T) {
+func TestRecreatedScalerDoesNotGetThePreviousStatus(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
-	create(t, foreign(namespace, "web"))
-	first := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, first, isFalse, "NoPods")
+	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+	waitForReady(t, scaler, isFalse, "NoPods")
 	for range 5 {
-		remove(t, first)
-		second := create(t, newScaler(namespace, "s", "gone"))
-		assertCondition(t, second.Status.Conditions, "Ready", "Unknown", "Pending")
-		status := scalerIs(t, second, isFalse, "DeploymentNotFound")
-		assertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
-		remove(t, second)
-		first = create(t, newScaler(namespace, "s", "web"))
-		scalerIs(t, first, isFalse, "NoPods")
+		testenv.Delete(t, env, scaler)
+		recreated := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "missing"))
+		testenv.AssertCondition(t, recreated.Status.Conditions, "Ready", "Unknown", "Pending")
+		status := waitForReady(t, recreated, isFalse, "DeploymentNotFound")
+		testenv.AssertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
+		testenv.Delete(t, env, recreated)
+		scaler = testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+		waitForReady(t, scaler, isFalse, "NoPods")
 	}
 }
 
-func TestScalerDoesNotMindARolloutOfItsTarget(t *testing.T) {
+func TestRolloutOfTheTargetCausesNoWrite(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	var wrote writes
-	var passes flakyCache
-	startManager(t, namespace, wrote.record, passes.use)
-	d := create(t, foreign(namespace, "web"))
-	scaler := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, scaler, isFalse, "NoPods")
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, 1, told(c, scaler)["NoPods"]) }, soon, often)
-	wroteBefore, passesBefore := len(wrote.all()), passes.lists.Load()
-	edit(t, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "web:2" })
-	rollOut(t, d)
+	var writes testenv.Writes
+	var lookups mapperLookups
+	var reconciles testenv.Reconciles
+	startManager(t, namespace, writes.Record, lookups.Observe, reconciles.Count)
+	d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+	waitForReady(t, scaler, isFalse, "NoPods")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.GreaterOrEqual(c, passes.lists.Load(), passesBefore+3, "two events mapped and a pass made")
-	}, soon, often)
-	assert.Never(t, func() bool { return len(wrote.all()) > wroteBefore }, aWhile, often)
-	scalerIs(t, scaler, isFalse, "NoPods")
+		assert.Equal(c, 1, testenv.EventReasons(c, env, scaler)["NoPods"])
+	}, testenv.Timeout, testenv.Poll)
+	written, mapped, reconciled := len(writes.All()), lookups.succeeded.Load(), reconciles.Of(scaler)
+	testenv.Edit(t, env, d, func(d *appsv1.Deployment) { d.Spec.Template.Spec.Containers[0].Image = "web:2" })
+	testenv.MarkAvailable(t, env, d)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.GreaterOrEqual(c, lookups.succeeded.Load(), mapped+2, "both events are mapped")
+		assert.Greater(c, reconciles.Of(scaler), reconciled)
+	}, testenv.Timeout, testenv.Poll)
+	assert.Never(t, func() bool { return len(writes.All()) > written }, testenv.Quiet, testenv.Poll)
+	waitForReady(t, scaler, isFalse, "NoPods")
 }

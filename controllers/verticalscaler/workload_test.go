@@ -1,13 +1,8 @@
-package controllers
+package verticalscaler
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -15,146 +10,91 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/ssa"
 	"example.com/upright/internal/testenv"
 	"example.com/upright/internal/usage"
 )
 
-// admissionObjects returns the policy that sizes new pods, and its binding, as they are installed.
-func admissionObjects() ([]client.Object, error) {
-	manifest, err := os.ReadFile(filepath.Join(testenv.Root(), "deploy", "admission", "sizing.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	var all []client.Object
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(manifest), len(manifest))
-	for {
-		obj := &unstructured.Unstructured{}
-		if err := decoder.Decode(obj); errors.Is(err, io.EOF) {
-			return all, nil
-		} else if err != nil {
-			return nil, err
-		}
-		all = append(all, obj)
-	}
-}
+// Sizes of containers. A workload's scaler recommends large.
+var (
+	small = testenv.Amounts("100m", "256Mi")
+	large = testenv.Amounts("500m", "1Gi")
+	huge  = testenv.Amounts("1", "2Gi")
+)
 
-// installAdmission has the API server size new pods, in every namespace whose scalers say so.
-func installAdmission(c client.Client) error {
-	all, err := admissionObjects()
-	for _, obj := range all {
-		err = errors.Join(err, c.Create(context.Background(), obj))
-	}
-	return err
-}
-
-// shop is a Deployment with a scaler of its name and pods that run, in a namespace of its own.
-type shop struct {
+// workload is a Deployment "web" with running pods and a VerticalScaler "web", in its own
+// namespace.
+type workload struct {
+	env       *testenv.Environment
 	namespace string
 	scaler    *autoscalingv1beta1.VerticalScaler
 	pods      []*corev1.Pod
-	source    meter
-	wrote     writes
-	manager   *manager
+	meter     testenv.Meter
+	writes    testenv.Writes
+	manager   *testenv.Manager
 }
 
-// small is what containers of a shop have, and large and huge are sizes to give them.
-var (
-	small = amounts("100m", "256Mi")
-	large = amounts("500m", "1Gi")
-	huge  = amounts("1", "2Gi")
-)
-
-// sells returns a container that has requests and limits.
-func sells(name string, requests, limits corev1.ResourceList) corev1.Container {
-	return corev1.Container{Name: name, Image: "web:1", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
-}
-
-// newShop creates a Deployment "web" with so many running pods of the containers, and a
-// scaler that gives all of them the size large, at once. They may be changed before.
-func newShop(t *testing.T, pods int, containers []corev1.Container, change ...func(*shop)) *shop {
+// newWorkload creates a workload. Its scaler gives each container the size large immediately.
+// The changes apply to the scaler and the pods before they are created.
+func newWorkload(t *testing.T, pods int, containers []corev1.Container, changes ...func(*workload)) *workload {
 	t.Helper()
-	s := &shop{namespace: env.Namespace(t)}
-	d := foreign(s.namespace, "web")
+	return newWorkloadIn(t, env, pods, containers, changes...)
+}
+
+// newWorkloadIn creates a workload in an environment.
+func newWorkloadIn(
+	t *testing.T, environment *testenv.Environment, pods int, containers []corev1.Container, changes ...func(*workload),
+) *workload {
+	t.Helper()
+	w := &workload{env: environment, namespace: environment.Namespace(t)}
+	d := testenv.NewDeployment(w.namespace, "web")
 	d.Spec.Replicas = new(int32(pods))
 	d.Spec.Template.Spec.Containers = containers
 	for i := range pods {
-		pod := newPod(s.namespace, "web", fmt.Sprintf("aaaa%d", i))
-		pod.Spec.Containers = containers
-		s.pods = append(s.pods, pod)
+		pod := testenv.NewPod(w.namespace, "web", fmt.Sprintf("aaaa%d", i))
+		pod.Spec.Containers = slices.Clone(containers)
+		w.pods = append(w.pods, pod)
 	}
-	s.scaler = newScaler(s.namespace, "web", "web")
-	s.scaler.Spec.Behavior = atOnce()
-	s.scaler.Spec.ContainerPolicies = always(large)
-	for _, f := range change {
-		f(s)
+	w.scaler = testenv.NewScaler(w.namespace, "web", "web")
+	w.scaler.Spec.Behavior = immediateBehavior()
+	w.scaler.Spec.ContainerPolicies = fixedPolicies(large)
+	for _, change := range changes {
+		change(w)
 	}
-	create(t, d)
-	for i, pod := range s.pods {
-		condition := pod.Status.DeepCopy()
-		s.pods[i] = create(t, pod)
-		runs(t, pod, condition.Conditions...)
-		s.source.samples = append(s.source.samples, s.uses(pod)...)
+	testenv.Create(t, w.env, d)
+	var samples []usage.Sample
+	for _, pod := range w.pods {
+		testenv.Create(t, w.env, pod)
+		testenv.RunPod(t, w.env, pod)
+		for i := range pod.Spec.Containers {
+			samples = append(samples, testenv.SteadyUsage(pod, pod.Spec.Containers[i].Name, 0.2, 300, 1)...)
+		}
 	}
-	create(t, s.scaler)
-	return s
+	w.meter.Set(samples...)
+	testenv.Create(t, w.env, w.scaler)
+	return w
 }
 
-// uses returns a sample of each of a pod's containers.
-func (s *shop) uses(pod *corev1.Pod) []usage.Sample {
-	var all []usage.Sample
-	for i := range pod.Spec.Containers {
-		all = append(all, uses(pod, pod.Spec.Containers[i].Name, 0.2, 300, 1)...)
-	}
-	return all
+// newContainer returns a container with requests and limits.
+func newContainer(name string, requests, limits corev1.ResourceList) corev1.Container {
+	return corev1.Container{Name: name, Image: "web:1", Resources: corev1.ResourceRequirements{Requests: requests, Limits: limits}}
 }
 
-// open starts the manager of the shop's namespace.
-func (s *shop) open(t *testing.T) *shop {
-	t.Helper()
-	s.manager = startManagerWith(t, s.namespace, newOptions(), usageSource{Source: &s.source}, s.wrote.record)
-	return s
+// newSizing returns an entry of status.sizing.
+func newSizing(container string, requests, limits corev1.ResourceList) autoscalingv1beta1.ContainerSizing {
+	return autoscalingv1beta1.ContainerSizing{ContainerName: container, Requests: requests, Limits: limits}
 }
 
-// asks changes what the scaler asks for.
-func (s *shop) asks(t *testing.T, change func(*autoscalingv1beta1.VerticalScalerSpec)) {
-	t.Helper()
-	edit(t, s.scaler, func(scaler *autoscalingv1beta1.VerticalScaler) { change(&scaler.Spec) })
+// only returns a list with one resource of another list.
+func only(name corev1.ResourceName, of corev1.ResourceList) corev1.ResourceList {
+	return corev1.ResourceList{name: of[name]}
 }
 
-// resizes returns how many resizes the API server was asked for.
-func (s *shop) resizes() int { return len(s.wrote.to("/resize")) }
-
-// applied waits until the scaler's Applied has a reason for its current generation, and
-// returns its message.
-func (s *shop) applied(t *testing.T, status metav1.ConditionStatus, reason string) string {
-	t.Helper()
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assertCondition(c, refresh(c, s.scaler).Status.Conditions, "Applied", status, reason)
-		assert.Equal(c, s.scaler.Generation, s.scaler.Status.ObservedGeneration)
-	}, soon, often)
-	return condition(s.scaler.Status, "Applied").Message
-}
-
-// sizing waits until the scaler's status has sizes, and no other.
-func (s *shop) sizing(t *testing.T, want ...autoscalingv1beta1.ContainerSizing) {
-	t.Helper()
-	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assertSame(c, want, refresh(c, s.scaler).Status.Sizing)
-	}, soon, often)
-}
-
-// size is what status says of a container.
-func size(name string, requests, limits corev1.ResourceList) autoscalingv1beta1.ContainerSizing {
-	return autoscalingv1beta1.ContainerSizing{ContainerName: name, Requests: requests, Limits: limits}
-}
-
-// atOnce is the behavior by which running pods follow as soon as anything is recommended.
-func atOnce() *autoscalingv1beta1.Behavior {
+// immediateBehavior resizes running pods and starts rollouts without delay.
+func immediateBehavior() *autoscalingv1beta1.Behavior {
 	rules := &autoscalingv1beta1.ScalingRules{StabilizationWindowSeconds: new(int32(0))}
 	return &autoscalingv1beta1.Behavior{
 		ScaleUp: rules, ScaleDown: rules.DeepCopy(),
@@ -162,33 +102,110 @@ func atOnce() *autoscalingv1beta1.Behavior {
 	}
 }
 
-// always returns policies by which every container is recommended the same, whatever it uses.
-func always(size corev1.ResourceList) []autoscalingv1beta1.ContainerPolicy {
-	exactly := allowed(size.Cpu().String(), size.Memory().String())
-	return []autoscalingv1beta1.ContainerPolicy{{ContainerName: "*", MinAllowed: exactly, MaxAllowed: exactly}}
+// fixedPolicies returns policies that recommend the same size for each container, regardless of
+// its usage.
+func fixedPolicies(size corev1.ResourceList) []autoscalingv1beta1.ContainerPolicy {
+	amounts := &autoscalingv1beta1.ResourceAmounts{CPU: new(size.Cpu().DeepCopy()), Memory: new(size.Memory().DeepCopy())}
+	return []autoscalingv1beta1.ContainerPolicy{{ContainerName: "*", MinAllowed: amounts, MaxAllowed: amounts}}
 }
 
-// runs writes the status that the kubelet writes of a pod that is ready and has been given
-// what its spec says, with more conditions.
-func runs(t *testing.T, pod *corev1.Pod, conditions ...corev1.PodCondition) {
+// useInitialMode makes the scaler of a workload size only new pods.
+func useInitialMode(w *workload) { w.scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInitial }
+
+// useInPlaceMode makes the scaler of a workload resize running pods without rollouts.
+func useInPlaceMode(w *workload) { w.scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInPlace }
+
+// start starts a manager for the workload's namespace.
+func (w *workload) start(t *testing.T) *workload {
 	t.Helper()
-	refresh(t, pod)
-	pod.Status.Phase = corev1.PodRunning
-	pod.Status.Conditions = append(slices.Clone(conditions), corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
-	pod.Status.ContainerStatuses = nil
-	for _, container := range pod.Spec.Containers {
-		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
-			Name: container.Name, Ready: true, Resources: container.Resources.DeepCopy(),
-			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
-		})
-	}
-	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
+	w.manager = startManagerIn(t, w.env, w.namespace, &w.meter, w.writes.Record)
+	return w
 }
 
-// has waits until a container of a pod has requests and limits.
-func has(t *testing.T, pod *corev1.Pod, container int, requests, limits corev1.ResourceList) {
+// setSpec changes the spec of the scaler.
+func (w *workload) setSpec(t *testing.T, change func(*autoscalingv1beta1.VerticalScalerSpec)) {
+	t.Helper()
+	testenv.Edit(t, w.env, w.scaler, func(scaler *autoscalingv1beta1.VerticalScaler) { change(&scaler.Spec) })
+}
+
+// setPolicies makes the scaler recommend the same size for each container.
+func (w *workload) setPolicies(t *testing.T, size corev1.ResourceList) {
+	t.Helper()
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.ContainerPolicies = fixedPolicies(size) })
+}
+
+// setFallback writes a fallback to the scaler's status as the manager does. A fallback with
+// another field owner would never be removed.
+func (w *workload) setFallback(t *testing.T, fallback *autoscalingv1beta1.Fallback) {
+	t.Helper()
+	require.NoError(t, ssa.ApplyStatus(t.Context(), w.env.Client, name, w.scaler, autoscalingv1beta1.VerticalScalerStatus{
+		ObservedGeneration: w.scaler.Generation, DeploymentName: "web", Fallback: fallback,
+	}))
+}
+
+// waitForApplied waits until the condition Applied has a status and a reason for the scaler's
+// current generation, and returns its message.
+func (w *workload) waitForApplied(t *testing.T, status metav1.ConditionStatus, reason string) string {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assertSame(c, corev1.ResourceRequirements{Requests: requests, Limits: limits}, refresh(c, pod).Spec.Containers[container].Resources)
-	}, soon, often)
+		testenv.AssertCondition(c, testenv.Refresh(c, w.env, w.scaler).Status.Conditions, "Applied", status, reason)
+		assert.Equal(c, w.scaler.Generation, w.scaler.Status.ObservedGeneration)
+	}, testenv.Timeout, testenv.Poll)
+	return testenv.ConditionMessage(w.scaler.Status.Conditions, "Applied")
+}
+
+// waitForSizing waits until status.sizing has exactly the given entries.
+func (w *workload) waitForSizing(t *testing.T, want ...autoscalingv1beta1.ContainerSizing) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		testenv.AssertSameJSON(c, want, testenv.Refresh(c, w.env, w.scaler).Status.Sizing)
+	}, testenv.Timeout, testenv.Poll)
+}
+
+// waitForEvents waits until events with a reason have been recorded a number of times.
+func (w *workload) waitForEvents(t *testing.T, reason string, count int) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Equal(c, count, testenv.EventReasons(c, w.env, w.scaler)[reason])
+	}, testenv.Timeout, testenv.Poll)
+}
+
+// waitForResources waits until a container of a pod has requests and limits.
+func (w *workload) waitForResources(t *testing.T, pod *corev1.Pod, container int, requests, limits corev1.ResourceList) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		testenv.AssertSameJSON(c, corev1.ResourceRequirements{Requests: requests, Limits: limits},
+			testenv.Refresh(c, w.env, pod).Spec.Containers[container].Resources)
+	}, testenv.Timeout, testenv.Poll)
+}
+
+// resizes returns how many requests to resize a pod the API server has received.
+func (w *workload) resizes() int { return len(w.writes.To("/resize")) }
+
+// assertResizes asserts that the number of resizes is count and stays so.
+func (w *workload) assertResizes(t *testing.T, count int) {
+	t.Helper()
+	w.meter.WaitUntilLearned(t)
+	assert.Never(t, func() bool { return w.resizes() > count }, testenv.Quiet, testenv.Poll)
+	assert.Equal(t, count, w.resizes())
+}
+
+// newPod returns a pod like those that the ReplicaSet of the Deployment creates.
+func (w *workload) newPod(containers ...corev1.Container) *corev1.Pod {
+	pod := testenv.NewPod(w.namespace, "web", "")
+	pod.GenerateName, pod.Name = pod.Name, ""
+	pod.Spec.Containers = containers
+	return pod
+}
+
+// waitForNewPod waits until the first container of a new pod gets requests and limits. The API
+// server sees a scaler's status shortly after it was written.
+func (w *workload) waitForNewPod(t *testing.T, pod *corev1.Pod, requests, limits corev1.ResourceList) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		created := pod.DeepCopy()
+		if assert.NoError(c, w.env.Client.Create(context.Background(), created, client.DryRunAll)) {
+			testenv.AssertSameJSON(c, corev1.ResourceRequirements{Requests: requests, Limits: limits}, created.Spec.Containers[0].Resources)
+		}
+	}, testenv.Timeout, testenv.Poll)
 }

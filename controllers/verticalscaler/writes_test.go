@@ -1,9 +1,7 @@
-package controllers
+package verticalscaler
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -12,33 +10,31 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/testenv"
 )
 
-func TestScalerLeavesItsTargetExactlyAsItIs(t *testing.T) {
+func TestScalerDoesNotChangeItsTarget(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	var wrote writes
-	m := startManager(t, namespace, wrote.record)
-	before := create(t, foreign(namespace, "web")).DeepCopy()
-	scaler := create(t, newScaler(namespace, "s", "web"))
-	scalerIs(t, scaler, isFalse, "NoPods")
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
-	scalerIs(t, scaler, isFalse, "Suspended")
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec = newScaler("", "", "other").Spec })
-	scalerIs(t, scaler, isFalse, "DeploymentNotFound")
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec = newScaler("", "", "web").Spec })
-	scalerIs(t, scaler, isFalse, "NoPods")
-	remove(t, scaler)
-	gone(t, scaler)
-	assert.Never(t, func() bool { return len(wrote.to("/deployments")) > 0 }, aWhile, often)
-	m.stop()
+	var writes testenv.Writes
+	m := startManager(t, namespace, writes.Record)
+	before := testenv.Create(t, env, testenv.NewDeployment(namespace, "web")).DeepCopy()
+	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+	waitForReady(t, scaler, isFalse, "NoPods")
+	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = true })
+	waitForReady(t, scaler, isFalse, "Suspended")
+	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { *spec = testenv.NewScaler("", "", "other").Spec })
+	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { *spec = testenv.NewScaler("", "", "web").Spec })
+	waitForReady(t, scaler, isFalse, "NoPods")
+	testenv.Delete(t, env, scaler)
+	testenv.WaitUntilDeleted(t, env, scaler)
+	assert.Never(t, func() bool { return len(writes.To("/deployments")) > 0 }, testenv.Quiet, testenv.Poll)
+	m.Stop()
 
-	after := refresh(t, &appsv1.Deployment{ObjectMeta: *before.ObjectMeta.DeepCopy()})
+	after := testenv.Refresh(t, env, &appsv1.Deployment{ObjectMeta: *before.ObjectMeta.DeepCopy()})
 	assert.Equal(t, before.ResourceVersion, after.ResourceVersion)
 	assert.Equal(t, before.Spec, after.Spec)
 	assert.Empty(t, after.OwnerReferences)
@@ -46,155 +42,71 @@ func TestScalerLeavesItsTargetExactlyAsItIs(t *testing.T) {
 	for _, fields := range after.ManagedFields {
 		assert.NotContains(t, fields.Manager, "upright")
 	}
-	assert.Empty(t, wrote.to("/deployments"))
-	assert.NotEmpty(t, wrote.to("/verticalscalers/s/status"), "writes are seen")
+	assert.Empty(t, writes.To("/deployments"))
+	assert.NotEmpty(t, writes.To("/verticalscalers/s/status"), "writes are recorded")
 }
 
-func TestScalersWriteNothingInASteadyStateAndAfterARestart(t *testing.T) {
+func TestSteadyStateCausesNoWritesEvenAfterARestart(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
-	var wrote writes
-	m := startManager(t, namespace, wrote.record)
-	rivals(t, namespace)
-	waiting := create(t, newScaler(namespace, "waiting", "nobody"))
-	scalerIs(t, waiting, isFalse, "DeploymentNotFound")
-	suspended := newScaler(namespace, "suspended", "paused")
+	var writes testenv.Writes
+	m := startManager(t, namespace, writes.Record)
+	older, younger := createConflict(t, namespace)
+	waiting := testenv.Create(t, env, testenv.NewScaler(namespace, "waiting", "missing"))
+	waitForReady(t, waiting, isFalse, "DeploymentNotFound")
+	suspended := testenv.NewScaler(namespace, "suspended", "paused")
 	suspended.Spec.Suspend = true
-	scalerIs(t, create(t, suspended), isFalse, "Suspended")
+	waitForReady(t, testenv.Create(t, env, suspended), isFalse, "Suspended")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Len(c, wrote.to("/events"), 4, "the events of four scalers")
-	}, soon, often)
-	before := len(wrote.all())
-	assert.Never(t, func() bool { return len(wrote.all()) > before }, aWhile, often)
-	assert.Len(t, wrote.to("/status"), 4, "one write a scaler")
-	m.stop()
+		assert.Len(c, writes.To("/events"), 4, "one event for each scaler")
+	}, testenv.Timeout, testenv.Poll)
+	before := len(writes.All())
+	assert.Never(t, func() bool { return len(writes.All()) > before }, testenv.Quiet, testenv.Poll)
+	assert.Len(t, writes.To("/status"), 4, "one write for each scaler")
+	m.Stop()
 
-	var wroteAgain writes
-	var passes flakyCache
-	m = startManager(t, namespace, wroteAgain.record, passes.use)
+	var writesAfter testenv.Writes
+	var reconciles testenv.Reconciles
+	m = startManager(t, namespace, writesAfter.Record, reconciles.Count)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.GreaterOrEqual(c, passes.lists.Load(), int64(4+4+1), "a pass a scaler, and each scaler's and Deployment's event mapped")
-	}, soon, often)
-	assert.Never(t, func() bool { return len(wroteAgain.all()) > 0 }, aWhile, often)
-	m.stop()
-	assert.Empty(t, wroteAgain.all())
+		for _, scaler := range []*autoscalingv1beta1.VerticalScaler{older, younger, waiting, suspended} {
+			assert.Positive(c, reconciles.Of(scaler), scaler.Name)
+		}
+	}, testenv.Timeout, testenv.Poll)
+	assert.Never(t, func() bool { return len(writesAfter.All()) > 0 }, testenv.Quiet, testenv.Poll)
+	m.Stop()
+	assert.Empty(t, writesAfter.All())
 }
 
-func TestScalerTellsOfTransitionsOnlyAndOnce(t *testing.T) {
+// failStatusWrites answers a number of requests to write a scaler's status with respond.
+func failStatusWrites(failures *atomic.Int64, respond func() (*http.Response, error)) testenv.Change {
+	return testenv.Fault(func(request *http.Request) (*http.Response, error) {
+		if strings.HasSuffix(request.URL.Path, "/status") && failures.Add(-1) >= 0 {
+			return respond()
+		}
+		return nil, nil
+	})
+}
+
+func TestFailedStatusWriteIsRetried(t *testing.T) {
 	t.Parallel()
-	namespace := env.Namespace(t)
-	var passes flakyCache
-	startManager(t, namespace, passes.use)
-	create(t, foreign(namespace, "web"))
-	elder := create(t, newScaler(namespace, "z-elder", "web"))
-	scalerIs(t, elder, isFalse, "NoPods")
-	nextSecond(t, elder)
-	scaler := create(t, newScaler(namespace, "s", "web"))
-	tells := func(want map[string]int) {
-		t.Helper()
-		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, told(c, scaler)) }, soon, often)
-	}
-	tells(map[string]int{"Conflicted": 1})
-	remove(t, elder)
-	tells(map[string]int{"Conflicted": 1, "NoPods": 1})
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
-	tells(map[string]int{"Conflicted": 1, "NoPods": 1, "Suspended": 1})
-
-	// A pass that writes the status, but has nothing to tell.
-	before := passes.lists.Load()
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
-	scalerIs(t, scaler, isFalse, "Suspended")
-	require.Greater(t, passes.lists.Load(), before)
-	all := map[string]int{"Conflicted": 1, "NoPods": 1, "Suspended": 1}
-	looked := scaler.DeepCopy() // The last look may outlast the wait.
-	assert.Never(t, func() bool { return !assert.ObjectsAreEqual(all, told(t, looked)) }, aWhile, often)
-	warnings := eventsOf(t, scaler, "Conflicted")
-	require.Len(t, warnings, 1)
-	assert.Equal(t, "Warning", warnings[0].Type)
-	assert.Contains(t, warnings[0].Note, `VerticalScaler "z-elder" is older`)
-	found := eventsOf(t, scaler, "NoPods")
-	require.Len(t, found, 1)
-	assert.Equal(t, "Normal", found[0].Type)
-}
-
-// failStatus lets the first requests that write a scaler's status fail.
-func failStatus(failures *atomic.Int64, fail func() (*http.Response, error)) func(*ctrl.Options, *rest.Config) {
-	return func(_ *ctrl.Options, config *rest.Config) {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-			return roundTripper(func(request *http.Request) (*http.Response, error) {
-				if strings.HasSuffix(request.URL.Path, "/status") && failures.Add(-1) >= 0 {
-					return fail()
-				}
-				return next.RoundTrip(request)
-			})
-		})
-	}
-}
-
-func TestScalerMakesUpForAStatusThatCouldNotBeWritten(t *testing.T) {
-	t.Parallel()
-	for name, fail := range map[string]func() (*http.Response, error){
-		"for lack of a connection": func() (*http.Response, error) { return nil, errors.New("no connection") },
-		"for the API server's fault": func() (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusInternalServerError, Body: http.NoBody}, nil
-		},
+	for name, respond := range map[string]func() (*http.Response, error){
+		"no connection":        func() (*http.Response, error) { return nil, errors.New("no connection") },
+		"the API server fails": func() (*http.Response, error) { return testenv.InternalError(), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			namespace := env.Namespace(t)
 			var failures atomic.Int64
 			failures.Store(5)
-			startManager(t, namespace, failStatus(&failures, fail))
-			create(t, foreign(namespace, "web"))
-			scaler := create(t, newScaler(namespace, "s", "web"))
-			scalerIs(t, scaler, isFalse, "NoPods")
-			assert.Negative(t, failures.Load(), "it failed five times before")
+			startManager(t, namespace, failStatusWrites(&failures, respond))
+			testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+			scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
+			waitForReady(t, scaler, isFalse, "NoPods")
+			assert.Negative(t, failures.Load(), "five writes failed before")
 			require.EventuallyWithT(t, func(c *assert.CollectT) {
-				assert.NotZero(c, told(c, scaler)["NoPods"], "what was not told at first is told")
-			}, soon, often)
+				assert.NotZero(c, testenv.EventReasons(c, env, scaler)["NoPods"], "the event follows the write that succeeds")
+			}, testenv.Timeout, testenv.Poll)
 		})
 	}
-}
-
-func TestFailedReadsAreThePassesError(t *testing.T) {
-	t.Parallel()
-	scaler := newScaler("one", "s", "web")
-	broken := errors.New("the cache is not in the mood")
-	for name, of := range map[string]struct {
-		kind, want string
-	}{
-		"the scaler's": {"*v1beta1.VerticalScaler", ""},
-		"the target's": {"*v1.PartialObjectMetadata", "get the target's metadata: "},
-		"the rivals'":  {"*v1beta1.VerticalScalerList", "list the scalers of the Deployment: "},
-	} {
-		r := &VerticalScalerReconciler{Client: &brokenClient{scaler: scaler, kind: of.kind, err: broken}}
-		_, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(scaler)})
-		require.ErrorIs(t, err, broken, name)
-		assert.ErrorContains(t, err, of.want, name)
-	}
-}
-
-// brokenClient knows one scaler and fails to read objects of one Go type.
-type brokenClient struct {
-	client.Client
-	scaler *autoscalingv1beta1.VerticalScaler
-	kind   string
-	err    error
-}
-
-func (c *brokenClient) Get(_ context.Context, _ client.ObjectKey, obj client.Object, _ ...client.GetOption) error {
-	if fmt.Sprintf("%T", obj) == c.kind {
-		return c.err
-	}
-	if into, isScaler := obj.(*autoscalingv1beta1.VerticalScaler); isScaler {
-		c.scaler.DeepCopyInto(into)
-	}
-	return nil
-}
-
-func (c *brokenClient) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
-	if fmt.Sprintf("%T", list) == c.kind {
-		return c.err
-	}
-	return nil
 }

@@ -90,7 +90,7 @@ func reportWrites(b *testing.B, requests []request, objects []client.Object) {
 	b.ReportMetric(float64(highest), "max-writes/object")
 }
 
-// reportNoWrites reports the number of writes, and logs them: there should be none.
+// reportNoWrites reports the number of writes and logs them. The expected number is 0.
 func reportNoWrites(b *testing.B, unit string, requests []request) {
 	b.Helper()
 	b.ReportMetric(float64(len(requests)), unit)

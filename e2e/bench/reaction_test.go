@@ -35,7 +35,7 @@ type reactionBench struct {
 	scalers map[string]autoscalingv1beta1.VerticalScalerStatus
 	// controllers has the controller of each Deployment, by the Deployment's name.
 	controllers map[string]types.UID
-	// blocked has the owners whose Deployment's name is taken.
+	// blocked reports, by the UID of an owner, that the name of its Deployment is taken.
 	blocked map[types.UID]bool
 	// took has the measured seconds, by what was measured.
 	took map[string][]float64
@@ -202,7 +202,7 @@ func (r *reactionBench) hasTarget(status metav1.ConditionStatus) bool {
 		r.scalers[waitingScaler].Conditions, autoscalingv1beta1.ConditionTargetFound, status)
 }
 
-// hasSize reports whether the status of the scaler whose Deployment runs has a size for a resource.
+// hasSize reports whether the status of the sized scaler has a size for a resource.
 func (r *reactionBench) hasSize(name corev1.ResourceName) bool {
 	sizing := r.scalers[sizedScaler].Sizing
 	if len(sizing) != 1 {

@@ -1,4 +1,4 @@
-package cache
+package cache_test
 
 import (
 	"fmt"
@@ -8,35 +8,40 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"example.com/upright/internal/cache"
+	"example.com/upright/internal/testenv"
 )
 
-// BenchmarkCachedDeployment measures the heap that the cache takes for each Deployment that is
-// not Upright's: with the manager's options, and with none, where it holds whole Deployments.
+// BenchmarkCachedDeployment measures the heap that the cache takes for each Deployment that
+// Upright does not own: with the manager's options, and with default options, which keep whole
+// Deployments.
 func BenchmarkCachedDeployment(b *testing.B) {
-	count := fullOr(10_000, 300)
+	count := testenv.FullOr(10_000, 300)
 	b.Run(fmt.Sprintf("deployments=%d", count), func(b *testing.B) {
 		createReleases(b, count)
 		b.Run("upright", func(b *testing.B) {
-			measureCache(b, count, Options(nil), &appsv1.Deployment{}, NewDeploymentMetadata())
+			measureCache(b, count, cache.Options(nil), &appsv1.Deployment{}, cache.NewDeploymentMetadata())
 		})
 		b.Run("whole", func(b *testing.B) {
-			measureCache(b, count, cache.Options{}, &appsv1.Deployment{})
+			measureCache(b, count, ctrlcache.Options{}, &appsv1.Deployment{})
 		})
 	})
 }
 
-// measureCache compares the heap with the cache filled to the heap before there was one.
-func measureCache(b *testing.B, count int, options cache.Options, kinds ...client.Object) {
-	// The first cache makes what all that follow it share.
-	_, stop := startCache(b, env.Config, options, func(cache.Cache) error { return nil }, kinds...)
+// measureCache compares the heap with the filled cache to the heap without a cache.
+func measureCache(b *testing.B, count int, options ctrlcache.Options, kinds ...client.Object) {
+	noIndexes := func(ctrlcache.Cache) error { return nil }
+	// The first cache allocates what all caches share.
+	_, stop := env.StartCache(b, env.Config, options, noIndexes, kinds...)
 	stop()
 	var perDeployment []float64
 	for b.Loop() {
-		before := heap()
-		filled, stop := startCache(b, env.Config, options, func(cache.Cache) error { return nil }, kinds...)
-		after := heap()
+		before := heapInUse()
+		filled, stop := env.StartCache(b, env.Config, options, noIndexes, kinds...)
+		after := heapInUse()
 		requireCached(b, filled, kinds[len(kinds)-1], count)
 		stop()
 		perDeployment = append(perDeployment, float64(after-before)/float64(count))
@@ -46,20 +51,20 @@ func measureCache(b *testing.B, count int, options cache.Options, kinds ...clien
 		sum += bytes
 	}
 	b.ReportMetric(sum/float64(len(perDeployment)), "B/deployment")
-	b.ReportMetric(0, "ns/op") // What takes time here is collecting the garbage.
+	b.ReportMetric(0, "ns/op") // Garbage collection takes most of the time.
 }
 
-// heap returns the bytes in use, garbage collected.
-func heap() uint64 {
+// heapInUse collects the garbage and returns the bytes that are in use.
+func heapInUse() uint64 {
 	runtime.GC()
-	runtime.GC() // What has a finalizer, or is pooled, goes with the second.
+	runtime.GC() // Objects with finalizers and pooled objects are freed by the second collection.
 	var stats runtime.MemStats
 	runtime.ReadMemStats(&stats)
 	return stats.HeapAlloc
 }
 
-// requireCached requires that the cache holds so many objects of the kind.
-func requireCached(b *testing.B, filled cache.Cache, kind client.Object, count int) {
+// requireCached requires that the cache has count objects of a kind.
+func requireCached(b *testing.B, filled ctrlcache.Cache, kind client.Object, count int) {
 	b.Helper()
 	informer, err := filled.GetInformer(b.Context(), kind)
 	require.NoError(b, err)
@@ -68,17 +73,17 @@ func requireCached(b *testing.B, filled cache.Cache, kind client.Object, count i
 	require.Len(b, shared.GetStore().ListKeys(), count)
 }
 
-// createReleases creates Deployments as Helm charts do, in 50 namespaces, with the status of
-// Deployments that are available.
+// createReleases creates the Deployments of Helm releases, in 50 namespaces, with the status of
+// available Deployments.
 func createReleases(b *testing.B, count int) {
 	b.Helper()
-	names := namespaces(b, 50)
-	fill(b, count, func(i int) error {
-		release := releaseDeployment(names[i%len(names)], fmt.Sprintf("shop-%d", i))
+	namespaces := env.Namespaces(b, 50)
+	testenv.Fill(b, count, func(i int) error {
+		release := testenv.ReleaseDeployment(namespaces[i%len(namespaces)], fmt.Sprintf("site-%d", i))
 		if err := env.Client.Create(b.Context(), release, client.FieldOwner("helm")); err != nil {
 			return err
 		}
-		release.Status = availableStatus()
+		release.Status = testenv.AvailableStatus()
 		return env.Client.Status().Update(b.Context(), release, client.FieldOwner("kube-controller-manager"))
 	})
 }

@@ -48,7 +48,7 @@ func (s *simulation) addMinute(t *testing.T, now time.Time, cores float64, bytes
 			return targetsSince(s.targets[name], now.Add(-window))
 		}, false)
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{s.app}}}
-	if changed := Resized(pod, []autoscalingv1beta1.ContainerSizing{due}); len(changed) > 0 {
+	if changed := resized(pod, []autoscalingv1beta1.ContainerSizing{due}); len(changed) > 0 {
 		s.app = changed[0]
 		s.resizes++
 	}

@@ -84,7 +84,7 @@ func TestRestoreLowersPodToTemplate(t *testing.T) {
 			t.Parallel()
 			pod := podOf(test.current)
 			before := pod.DeepCopy()
-			pod.Status.QOSClass = QOSClassAfter(pod, nil)
+			pod.Status.QOSClass = qosClassAfter(pod, nil)
 			before.Status.QOSClass = pod.Status.QOSClass
 			template := &corev1.PodSpec{Containers: []corev1.Container{test.template}}
 			got := restored(pod, template, test.ranges)
@@ -96,7 +96,7 @@ func TestRestoreLowersPodToTemplate(t *testing.T) {
 			require.Len(t, got, 1)
 			assertAmounts(t, test.want.Resources.Requests, got[0].Resources.Requests, "requests")
 			assertAmounts(t, test.want.Resources.Limits, got[0].Resources.Limits, "limits")
-			assert.Equal(t, pod.Status.QOSClass, QOSClassAfter(pod, got))
+			assert.Equal(t, pod.Status.QOSClass, qosClassAfter(pod, got))
 		})
 	}
 }

@@ -21,7 +21,7 @@ type Plan struct {
 
 // PlanResize plans how a running pod gets the sizes that are due.
 func PlanResize(pod *corev1.Pod, due []autoscalingv1beta1.ContainerSizing) Plan {
-	return planOf(pod, Resized(pod, due))
+	return planOf(pod, resized(pod, due))
 }
 
 // planOf returns the plan for containers of a pod that get other resources.
@@ -35,7 +35,7 @@ func planOf(pod *corev1.Pod, changed []corev1.Container) Plan {
 		plan.Blocked = autoscalingv1beta1.ReasonPodLevelResources
 	case !supportsResize(pod):
 		plan.Blocked = autoscalingv1beta1.ReasonResizeUnsupported
-	case pod.Status.QOSClass == corev1.PodQOSBestEffort, QOSClassAfter(pod, plan.Containers) != QOSClassAfter(pod, nil):
+	case pod.Status.QOSClass == corev1.PodQOSBestEffort, qosClassAfter(pod, plan.Containers) != qosClassAfter(pod, nil):
 		plan.Blocked = autoscalingv1beta1.ReasonQoSClassFixed
 	}
 	for i := range plan.Containers {

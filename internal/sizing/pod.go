@@ -8,10 +8,10 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// Resized returns the containers of a running pod whose resources differ from their size, with
+// resized returns the containers of a running pod whose resources differ from their size, with
 // the resources of the size. It skips a size whose request would exceed the container's limit,
 // as the admission policy does at creation.
-func Resized(pod *corev1.Pod, sizes []autoscalingv1beta1.ContainerSizing) []corev1.Container {
+func resized(pod *corev1.Pod, sizes []autoscalingv1beta1.ContainerSizing) []corev1.Container {
 	var changed []corev1.Container
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for i := range sizes {
@@ -53,10 +53,10 @@ func isEqual(a, b corev1.ResourceRequirements) bool {
 	return !slices.ContainsFunc(sizedResources[:], func(r sizedResource) bool { return !r.isEqual(a, b) })
 }
 
-// QOSClassAfter returns the quality of service class of a pod after the changed containers
+// qosClassAfter returns the quality of service class of a pod after the changed containers
 // replace its own. A resize cannot change the class of a running pod
 // (https://kubernetes.io/docs/concepts/workloads/pods/pod-qos).
-func QOSClassAfter(pod *corev1.Pod, changed []corev1.Container) corev1.PodQOSClass {
+func qosClassAfter(pod *corev1.Pod, changed []corev1.Container) corev1.PodQOSClass {
 	guaranteed, bestEffort := true, true
 	for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
 		for i := range changed {

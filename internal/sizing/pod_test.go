@@ -15,7 +15,7 @@ func podOf(containers ...corev1.Container) *corev1.Pod {
 	for i := range containers {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, runningStatus(&containers[i]))
 	}
-	pod.Status.QOSClass = QOSClassAfter(pod, nil)
+	pod.Status.QOSClass = qosClassAfter(pod, nil)
 	return pod
 }
 
@@ -31,7 +31,7 @@ func withSidecar(pod *corev1.Pod, sidecar corev1.Container) *corev1.Pod {
 	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 	pod.Spec.InitContainers = append(pod.Spec.InitContainers, sidecar)
 	pod.Status.InitContainerStatuses = append(pod.Status.InitContainerStatuses, runningStatus(&sidecar))
-	pod.Status.QOSClass = QOSClassAfter(pod, nil)
+	pod.Status.QOSClass = qosClassAfter(pod, nil)
 	return pod
 }
 
@@ -70,7 +70,7 @@ func TestResizedReturnsContainersThatChange(t *testing.T) {
 			t.Parallel()
 			pod := podOf(test.current)
 			before := pod.DeepCopy()
-			got := Resized(pod, []autoscalingv1beta1.ContainerSizing{test.size})
+			got := resized(pod, []autoscalingv1beta1.ContainerSizing{test.size})
 			assert.Len(t, got, len(test.want))
 			for i := range got {
 				assertAmounts(t, test.want[i].Resources.Requests, got[i].Resources.Requests, "requests")
@@ -86,7 +86,7 @@ func TestResizedSkipsOnlyTheContainerWithAnInvalidSize(t *testing.T) {
 	pod := withSidecar(podOf(container("app", list("1", ""), nil), container("web", list("1", ""), list("1", ""))),
 		container("proxy", list("1", ""), nil))
 	var names []string
-	for _, changed := range Resized(pod, []autoscalingv1beta1.ContainerSizing{
+	for _, changed := range resized(pod, []autoscalingv1beta1.ContainerSizing{
 		sizeOf("app", list("2", ""), nil), sizeOf("web", list("2", ""), nil), sizeOf("proxy", list("2", ""), nil),
 	}) {
 		names = append(names, changed.Name)
@@ -113,7 +113,7 @@ func TestQOSClassMatchesKubernetes(t *testing.T) {
 		"requests equal limits in containers and a sidecar": {withSidecar(podOf(equal), other), corev1.PodQOSGuaranteed},
 		"resources in a sidecar only":                       {withSidecar(podOf(container("app", nil, nil)), other), corev1.PodQOSBurstable},
 	} {
-		assert.Equal(t, test.want, QOSClassAfter(test.pod, nil), name)
+		assert.Equal(t, test.want, qosClassAfter(test.pod, nil), name)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestQOSClassAfterUsesChangedContainers(t *testing.T) {
 	t.Parallel()
 	pod := withSidecar(podOf(container("app", list("1", "1Gi"), list("2", "1Gi"))), container("proxy", list("1", "1Gi"), list("1", "1Gi")))
 	equal := container("app", list("2", "1Gi"), list("2", "1Gi"))
-	assert.Equal(t, corev1.PodQOSBurstable, QOSClassAfter(pod, nil))
-	assert.Equal(t, corev1.PodQOSGuaranteed, QOSClassAfter(pod, []corev1.Container{equal}))
-	assert.Equal(t, corev1.PodQOSBurstable, QOSClassAfter(pod, []corev1.Container{equal, container("proxy", list("1", "1Gi"), nil)}))
+	assert.Equal(t, corev1.PodQOSBurstable, qosClassAfter(pod, nil))
+	assert.Equal(t, corev1.PodQOSGuaranteed, qosClassAfter(pod, []corev1.Container{equal}))
+	assert.Equal(t, corev1.PodQOSBurstable, qosClassAfter(pod, []corev1.Container{equal, container("proxy", list("1", "1Gi"), nil)}))
 }

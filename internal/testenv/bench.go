@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -71,4 +72,10 @@ func (e *Environment) StartCache(
 		cancel()
 		require.NoError(b, <-stopped)
 	}
+}
+
+// Median returns the median of values.
+func Median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }

@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// none is the content of an empty cell.
-const none = "-"
+// emptyCell is the content of a cell without a value.
+const emptyCell = "-"
 
 // write prints the table: first a row for each known measure that has a figure, then
 // the other figures.
@@ -67,7 +67,7 @@ func rows(r *results) []row {
 func aimOf(m measure) string {
 	switch {
 	case m.aim == nil:
-		return none
+		return emptyCell
 	case *m.aim == 0:
 		return "0"
 	default:
@@ -78,7 +78,7 @@ func aimOf(m measure) string {
 func verdict(m measure, figure float64, objects int) string {
 	switch {
 	case m.aim == nil:
-		return none
+		return emptyCell
 	case figure <= *m.aim:
 		return "yes"
 	case objects < m.objects:
@@ -90,14 +90,14 @@ func verdict(m measure, figure float64, objects int) string {
 
 func countOf(objects int) string {
 	if objects == 0 {
-		return none
+		return emptyCell
 	}
 	return strconv.Itoa(objects)
 }
 
 func orNone(text string) string {
 	if text == "" {
-		return none
+		return emptyCell
 	}
 	return text
 }
