@@ -25,7 +25,7 @@ import (
 // fooImage is an nginx that does not run as root.
 const fooImage = "nginxinc/nginx-unprivileged:1.27.5-alpine"
 
-// FooReconciler keeps the Deployment that the spec of each Foo names.
+// FooReconciler keeps a Deployment for each Foo, under the name in the Foo's spec.
 type FooReconciler struct {
 	deploymentReconciler
 }
@@ -47,7 +47,7 @@ func (r *FooReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	return result, err
 }
 
-// deletePrevious deletes the Foo's Deployments that have another name than the spec says.
+// deletePrevious deletes the Foo's Deployments whose names differ from the name in its spec.
 func (r *FooReconciler) deletePrevious(ctx context.Context, foo *examplev1alpha1.Foo) error {
 	var owned appsv1.DeploymentList
 	if err := r.List(ctx, &owned,

@@ -83,10 +83,13 @@ func TestPastOfPodsIsReadUpToFirstSample(t *testing.T) {
 	namespace := env.Namespace(t)
 	scaler, pod := createTarget(t, namespace, "web", "app")
 	present := testenv.SteadyUsage(pod, "app", 0.3, 300, 5)
-	var source testenv.Meter
+	source := hangingSource{answers: make(chan struct{})}
 	source.Set(present...)
 	var past archive
 	startBackfill(t, namespace, 2*day, &source, &past)
+	require.Eventually(t, func() bool { return source.reads.Load() > 0 }, testenv.Timeout, testenv.Poll)
+	assert.Never(t, func() bool { return len(past.Queries()) > 0 }, testenv.Quiet, testenv.Poll, "the first sample is not known")
+	close(source.answers)
 	waitForReady(t, scaler, isTrue, "Recommended")
 	require.Eventually(t, func() bool { return len(past.Queries()) > 0 }, testenv.Timeout, testenv.Poll)
 	got := past.Queries()[0]

@@ -3,7 +3,6 @@ package recommendation_test
 import (
 	"fmt"
 	"net/http"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,13 +74,13 @@ func startSteadyManager(b *testing.B, scalers int, costs *cycleCosts) *steadyMan
 	klog.SetLogger(logr.Discard())
 	namespace := env.Namespace(b)
 	m := &steadyManager{source: newSteadySource(createTargets(b, namespace, scalers))}
-	before := heap()
+	before := testenv.HeapInUse()
 	m.start(b, namespace)
 	m.source.cycle()
 	require.Eventually(b, func() bool { return m.hasLearned(b, scalers) }, settleTimeout, time.Second)
 	// Events are recorded some time after the status is written.
 	require.Eventually(b, func() bool { return m.requests.Swap(0) == 0 }, settleTimeout, time.Second)
-	costs.heap = float64(heap() - before)
+	costs.heap = float64(testenv.HeapInUse() - before)
 	return m
 }
 
@@ -149,13 +148,4 @@ func (m *steadyManager) measureCycles(b *testing.B, costs *cycleCosts) {
 	costs.bytes = append(costs.bytes, float64(after.TotalAlloc-before.TotalAlloc)/cycles)
 	b.ReportMetric(float64(m.requests.Load()), "API-requests")
 	b.ReportMetric(costs.heap, "heap-B")
-}
-
-// heap returns the bytes in use after a garbage collection.
-func heap() uint64 {
-	runtime.GC()
-	runtime.GC() // The second collection frees objects with finalizers and pools.
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
 }

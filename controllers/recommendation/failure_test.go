@@ -105,7 +105,7 @@ type hangingSource struct {
 	answers chan struct{}
 	reads   atomic.Int32 // Readings that have started.
 	expired atomic.Int32 // Readings that have reached their deadline.
-	// onFirstExpiry is called before the first of them returns.
+	// onFirstExpiry is called before the first of them returns, unless it is nil.
 	onFirstExpiry func()
 }
 
@@ -115,7 +115,7 @@ func (s *hangingSource) Read(ctx context.Context) ([]usage.Sample, error) {
 	case <-s.answers:
 		return s.Meter.Read(ctx)
 	case <-ctx.Done():
-		if s.expired.Add(1) == 1 {
+		if s.expired.Add(1) == 1 && s.onFirstExpiry != nil {
 			s.onFirstExpiry()
 		}
 		return nil, ctx.Err()
@@ -127,8 +127,9 @@ func TestReconcilesWaitBrieflyForTheFirstReadingOnly(t *testing.T) {
 	namespace := env.Namespace(t)
 	scaler, pod := createTarget(t, namespace, "web", "app")
 	var observed atomic.Int64
+	waiting := scaler.DeepCopy()
 	source := hangingSource{answers: make(chan struct{}), onFirstExpiry: func() {
-		observed.Store(testenv.Refresh(t, env, scaler.DeepCopy()).Status.ObservedGeneration)
+		observed.Store(testenv.Refresh(t, env, waiting).Status.ObservedGeneration)
 	}}
 	startManager(t, namespace, &source)
 	require.Eventually(t, func() bool { return source.reads.Load() > 0 }, testenv.Timeout, testenv.Poll)

@@ -52,7 +52,7 @@ func TestAppliedReportsWhyPodsCannotBeResized(t *testing.T) {
 			}
 			w.start(t)
 			assert.Contains(t, w.waitForApplied(t, isFalse, test.reason), "2 of 2 pods")
-			w.waitForEvents(t, test.reason, 1)
+			w.waitForEvent(t, test.reason)
 			w.assertResizes(t, 0)
 			assert.Equal(t, 1, testenv.EventReasons(t, env, w.scaler)[test.reason])
 			assert.InDelta(t, 1, w.manager.Value(t, "upright_refusals_total", test.reason), 0)

@@ -34,7 +34,7 @@ func TestYoungerScalerTakesOverWhenTheOlder(t *testing.T) {
 			startManager(t, namespace)
 			older, younger := createConflict(t, namespace)
 			end(t, older)
-			status := waitForReady(t, younger, isFalse, "NoPods")
+			status := waitForNotReady(t, younger, "NoPods")
 			testenv.AssertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
 		})
 	}
@@ -48,8 +48,8 @@ func TestRecreatedOlderScalerIsTheYounger(t *testing.T) {
 	testenv.WaitForNextSecond(t, younger)
 	testenv.Delete(t, env, older)
 	recreated := testenv.Create(t, env, testenv.NewScaler(namespace, "z-older", "web"))
-	waitForReady(t, younger, isFalse, "NoPods")
-	status := waitForReady(t, recreated, isFalse, "Conflicted")
+	waitForNotReady(t, younger, "NoPods")
+	status := waitForNotReady(t, recreated, "Conflicted")
 	assert.Contains(t, message(status, "Ready"), `"a-younger"`)
 }
 
@@ -58,14 +58,14 @@ func TestOlderScalerTakesOverItsNewTarget(t *testing.T) {
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
 	older := testenv.Create(t, env, testenv.NewScaler(namespace, "z-older", "other"))
-	waitForReady(t, older, isFalse, "DeploymentNotFound")
+	waitForNotReady(t, older, "DeploymentNotFound")
 	testenv.WaitForNextSecond(t, older)
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	younger := testenv.Create(t, env, testenv.NewScaler(namespace, "a-younger", "web"))
-	waitForReady(t, younger, isFalse, "NoPods")
+	waitForNotReady(t, younger, "NoPods")
 	setTarget(t, older, "web")
-	waitForReady(t, older, isFalse, "NoPods")
-	waitForReady(t, younger, isFalse, "Conflicted")
+	waitForNotReady(t, older, "NoPods")
+	waitForNotReady(t, younger, "Conflicted")
 }
 
 func TestSuspendedScalerStillConflicts(t *testing.T) {
@@ -74,10 +74,10 @@ func TestSuspendedScalerStillConflicts(t *testing.T) {
 	startManager(t, namespace)
 	older, younger := createConflict(t, namespace)
 	setSpec(t, older, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = true })
-	waitForReady(t, older, isFalse, "Suspended")
+	waitForNotReady(t, older, "Suspended")
 	// A later reconcile of the younger scaler still observes the conflict.
 	setSpec(t, younger, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.UpdateMode = "Off" })
-	waitForReady(t, younger, isFalse, "Conflicted")
+	waitForNotReady(t, younger, "Conflicted")
 }
 
 func TestNameDecidesBetweenScalersOfTheSameSecond(t *testing.T) {
@@ -94,11 +94,11 @@ func TestNameDecidesBetweenScalersOfTheSameSecond(t *testing.T) {
 			break
 		}
 	}
-	waitForReady(t, first, isFalse, "DeploymentNotFound")
-	status := waitForReady(t, second, isFalse, "Conflicted")
+	waitForNotReady(t, first, "DeploymentNotFound")
+	status := waitForNotReady(t, second, "Conflicted")
 	assert.Contains(t, message(status, "Ready"), fmt.Sprintf("%q is older", first.Name))
 	testenv.Delete(t, env, first)
-	waitForReady(t, second, isFalse, "DeploymentNotFound")
+	waitForNotReady(t, second, "DeploymentNotFound")
 }
 
 func TestConflictNamesTheOldestScaler(t *testing.T) {
@@ -108,10 +108,10 @@ func TestConflictNamesTheOldestScaler(t *testing.T) {
 	older, younger := createConflict(t, namespace)
 	testenv.WaitForNextSecond(t, younger)
 	third := testenv.Create(t, env, testenv.NewScaler(namespace, "0-third", "web"))
-	status := waitForReady(t, third, isFalse, "Conflicted")
+	status := waitForNotReady(t, third, "Conflicted")
 	assert.Contains(t, message(status, "Ready"), `"z-older"`)
 	testenv.Delete(t, env, older)
-	waitForReady(t, younger, isFalse, "NoPods")
+	waitForNotReady(t, younger, "NoPods")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.Contains(c, message(testenv.Refresh(c, env, third).Status, "Ready"), `"a-younger"`)
 	}, testenv.Timeout, testenv.Poll)
@@ -125,7 +125,7 @@ func TestScalersInDifferentNamespacesDoNotConflict(t *testing.T) {
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	testenv.Create(t, env, testenv.NewDeployment(other, "web"))
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 	testenv.WaitForNextSecond(t, scaler)
-	waitForReady(t, testenv.Create(t, env, testenv.NewScaler(other, "s", "web")), isFalse, "NoPods")
+	waitForNotReady(t, testenv.Create(t, env, testenv.NewScaler(other, "s", "web")), "NoPods")
 }

@@ -18,7 +18,7 @@ func TestEventsAreRecordedOncePerTransition(t *testing.T) {
 	startManager(t, namespace, reconciles.Count)
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	older := testenv.Create(t, env, testenv.NewScaler(namespace, "z-older", "web"))
-	waitForReady(t, older, isFalse, "NoPods")
+	waitForNotReady(t, older, "NoPods")
 	testenv.WaitForNextSecond(t, older)
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
 	waitForEvents := func(want map[string]int) {
@@ -37,7 +37,7 @@ func TestEventsAreRecordedOncePerTransition(t *testing.T) {
 	// A reconcile that writes the status but changes no reason.
 	reconciled := reconciles.Of(scaler)
 	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.UpdateMode = "Off" })
-	waitForReady(t, scaler, isFalse, "Suspended")
+	waitForNotReady(t, scaler, "Suspended")
 	require.Greater(t, reconciles.Of(scaler), reconciled)
 	observed := scaler.DeepCopy() // The last check may continue after Never returns.
 	assert.Never(t, func() bool {

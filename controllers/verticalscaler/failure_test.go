@@ -23,8 +23,6 @@ import (
 	"example.com/upright/internal/testenv"
 )
 
-const isUnknown = metav1.ConditionUnknown
-
 // fault makes some requests or reads of a manager fail while it is on.
 type fault struct{ isOff atomic.Bool }
 
@@ -62,13 +60,13 @@ func (f *fault) reads(kind string) testenv.Change {
 	})
 }
 
-// waitForConditions waits until the scaler's conditions have a status and a reason each.
-func (w *workload) waitForConditions(t *testing.T, status metav1.ConditionStatus, reason string, conditionTypes ...string) {
+// waitForUnknown waits until some of the scaler's conditions are Unknown with a reason.
+func (w *workload) waitForUnknown(t *testing.T, reason string, conditionTypes ...string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		conditions := testenv.Refresh(c, w.env, w.scaler).Status.Conditions
 		for _, conditionType := range conditionTypes {
-			testenv.AssertCondition(c, conditions, conditionType, status, reason)
+			testenv.AssertCondition(c, conditions, conditionType, metav1.ConditionUnknown, reason)
 		}
 	}, testenv.Timeout, testenv.Poll)
 }
@@ -92,7 +90,7 @@ func TestFailedObservationIsPublished(t *testing.T) {
 			w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)})
 			var f fault
 			w.manager = startManagerIn(t, env, w.namespace, &w.meter, w.writes.Record, failing(&f))
-			w.waitForConditions(t, isUnknown, "ObserveFailed", "TargetFound", "Applied", "Ready")
+			w.waitForUnknown(t, "ObserveFailed", "TargetFound", "Applied", "Ready")
 			message := testenv.ConditionMessage(w.scaler.Status.Conditions, "Applied")
 			assert.True(t, strings.HasPrefix(message, "Cannot read the objects that the VerticalScaler depends on ("), message)
 			assert.True(t, strings.HasSuffix(message, "). The controller retries."), message)
@@ -112,7 +110,7 @@ func TestFailedObservationKeepsWhatWasPublished(t *testing.T) {
 	w.manager.Stop()
 	before := testenv.Refresh(t, env, w.scaler).Status.DeepCopy()
 	startManagerIn(t, env, w.namespace, &w.meter, new(fault).reads("*v1.PodList"))
-	w.waitForConditions(t, isUnknown, "ObserveFailed", "TargetFound", "Applied", "Ready")
+	w.waitForUnknown(t, "ObserveFailed", "TargetFound", "Applied", "Ready")
 	after := w.scaler.Status
 	assert.Equal(t, before.Recommendations, after.Recommendations)
 	assert.Equal(t, before.Sizing, after.Sizing)
@@ -126,7 +124,7 @@ func TestFailedRecommendationIsPublished(t *testing.T) {
 	var f fault
 	w.manager = startManagerIn(t, env, w.namespace, &w.meter, w.writes.Record,
 		f.requests(http.MethodGet, "/verticalscalercheckpoints"))
-	w.waitForConditions(t, isUnknown, "RecommendFailed", "RecommendationReady", "Applied", "Ready")
+	w.waitForUnknown(t, "RecommendFailed", "RecommendationReady", "Applied", "Ready")
 	testenv.AssertCondition(t, w.scaler.Status.Conditions, "TargetFound", isTrue, "DeploymentFound")
 	assert.Equal(t, "Cannot compute a recommendation (InternalError). The controller retries.",
 		testenv.ConditionMessage(w.scaler.Status.Conditions, "RecommendationReady"))
@@ -146,12 +144,12 @@ func TestResizeContinuesAfterOnePodFails(t *testing.T) {
 		f.requests(http.MethodPatch, w.pods[1].Name+"/resize"))
 	w.waitForResources(t, w.pods[0], 0, large, nil)
 	w.waitForResources(t, w.pods[2], 0, large, nil)
-	w.waitForConditions(t, isUnknown, "ApplyFailed", "Applied")
+	w.waitForUnknown(t, "ApplyFailed", "Applied")
 	assert.Equal(t, "1 of 3 pods could not be resized (InternalError). The controller retries.",
 		testenv.ConditionMessage(w.scaler.Status.Conditions, "Applied"))
 	testenv.AssertCondition(t, w.scaler.Status.Conditions, "Ready", isTrue, "Recommended")
 	testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", large, nil)}, w.scaler.Status.Sizing)
-	w.waitForEvents(t, "ApplyFailed", 1)
+	w.waitForEvent(t, "ApplyFailed")
 	assert.Equal(t, 1, int(w.manager.Value(t, "upright_refusals_total", "ApplyFailed")))
 	f.isOff.Store(true)
 	w.waitForResources(t, w.pods[1], 0, large, nil)
@@ -162,7 +160,7 @@ func TestFailedRolloutIsPublished(t *testing.T) {
 	w := newUnresizableWorkload(t, env, 2)
 	var f fault
 	w.manager = startManagerIn(t, env, w.namespace, &w.meter, w.writes.Record, f.requests(http.MethodPatch, "/deployments/web"))
-	w.waitForConditions(t, isUnknown, "ApplyFailed", "Applied")
+	w.waitForUnknown(t, "ApplyFailed", "Applied")
 	assert.Equal(t, "The rollout of the Deployment could not be started (InternalError). The controller retries.",
 		testenv.ConditionMessage(w.scaler.Status.Conditions, "Applied"))
 	assert.Zero(t, int(w.manager.Value(t, "upright_rollouts_total", "QoSClassFixed")))
@@ -183,7 +181,7 @@ func TestRepeatedFailureIsPublishedOnce(t *testing.T) {
 			}
 			return nil, fmt.Errorf("connection %d was reset", attempts.Add(1))
 		}))
-	w.waitForConditions(t, isUnknown, "ApplyFailed", "Applied")
+	w.waitForUnknown(t, "ApplyFailed", "Applied")
 	written, tried := w.statusWrites(), attempts.Load()
 	require.Eventually(t, func() bool { return attempts.Load() >= tried+4 }, testenv.Timeout, testenv.Poll)
 	assert.Equal(t, written, w.statusWrites())

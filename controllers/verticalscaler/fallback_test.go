@@ -45,7 +45,7 @@ func TestQuotaFallbackLastsUntilTheSpecChanges(t *testing.T) {
 	assert.Equal(t, time.Hour, fallback.Until.Sub(fallback.Since.Time))
 	w.waitForSizing(t)
 	w.waitForNewPod(t, w.newPod(newContainer("web", small, nil)), small, nil)
-	w.waitForEvents(t, "QuotaExceeded", 1)
+	w.waitForEvent(t, "QuotaExceeded")
 
 	// When pods can be created, the Deployment no longer reports the quota.
 	d := w.deployment(t)

@@ -23,13 +23,11 @@ const (
 	isFalse = metav1.ConditionFalse
 )
 
-// waitForReady waits until a scaler's condition Ready has a status and a reason for its current
+// waitForNotReady waits until a scaler's condition Ready is False with a reason for its current
 // generation, and returns the scaler's status.
-func waitForReady(
-	t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, status metav1.ConditionStatus, reason string,
-) autoscalingv1beta1.VerticalScalerStatus {
+func waitForNotReady(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler, reason string) autoscalingv1beta1.VerticalScalerStatus {
 	t.Helper()
-	return testenv.WaitForReady(t, env, scaler, status, reason)
+	return testenv.WaitForReady(t, env, scaler, isFalse, reason)
 }
 
 // message returns the message of a condition.
@@ -57,12 +55,12 @@ func createConflict(t *testing.T, namespace string) (older, younger *autoscaling
 	older = testenv.Create(t, env, testenv.NewScaler(namespace, "z-older", "web"))
 	testenv.WaitForNextSecond(t, older)
 	younger = testenv.Create(t, env, testenv.NewScaler(namespace, "a-younger", "web"))
-	status := waitForReady(t, younger, isFalse, "Conflicted")
+	status := waitForNotReady(t, younger, "Conflicted")
 	testenv.AssertCondition(t, status.Conditions, "Conflicted", isTrue, "Conflicted")
 	testenv.AssertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
 	assert.Contains(t, message(status, "Ready"), `"z-older"`)
 	assert.Contains(t, message(status, "Conflicted"), `"z-older"`)
-	waitForReady(t, older, isFalse, "NoPods")
+	waitForNotReady(t, older, "NoPods")
 	return older, younger
 }
 

@@ -150,7 +150,7 @@ func TestPodChangeThatDoesNotMatterCausesNoReconcile(t *testing.T) {
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "web", "web"))
 	var reconciles testenv.Reconciles
 	startManager(t, namespace, reconciles.Count)
-	waitForReady(t, scaler, isFalse, "NoSamples")
+	waitForNotReady(t, scaler, "NoSamples")
 	// The second reconcile is for the write of the status.
 	require.Eventually(t, func() bool { return reconciles.Of(scaler) >= 2 }, testenv.Timeout, testenv.Poll)
 	before := reconciles.Of(scaler)

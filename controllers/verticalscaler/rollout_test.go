@@ -80,7 +80,7 @@ func TestRolloutSetsAndOwnsOneAnnotation(t *testing.T) {
 	assert.Equal(t, before.Labels, d.Labels)
 	assert.Empty(t, d.OwnerReferences)
 	assert.InDelta(t, 1, w.manager.Value(t, "upright_rollouts_total", "QoSClassFixed"), 0)
-	w.waitForEvents(t, "RolledOut", 1)
+	w.waitForEvent(t, "RolledOut")
 	assert.InDelta(t, 0, w.manager.Value(t, "upright_refusals_total", "QoSClassFixed"), 0, "no user has to act")
 }
 

@@ -17,13 +17,13 @@ func TestScalerFindsADeploymentThatIsCreatedLater(t *testing.T) {
 	namespace := env.Namespace(t)
 	startManager(t, namespace)
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
-	status := waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	status := waitForNotReady(t, scaler, "DeploymentNotFound")
 	testenv.AssertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
 	testenv.AssertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
 	assert.Len(t, status.Conditions, 5, "no condition of the default status is left")
 
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
-	status = waitForReady(t, scaler, isFalse, "NoPods")
+	status = waitForNotReady(t, scaler, "NoPods")
 	testenv.AssertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
 	testenv.AssertCondition(t, status.Conditions, "Conflicted", isFalse, "NotConflicted")
 }
@@ -33,7 +33,7 @@ func TestScalerFindsADeploymentThatExists(t *testing.T) {
 	namespace := env.Namespace(t)
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	startManager(t, namespace)
-	waitForReady(t, testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web")), isFalse, "NoPods")
+	waitForNotReady(t, testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web")), "NoPods")
 }
 
 func TestScalerIgnoresDeploymentsThatItDoesNotName(t *testing.T) {
@@ -41,12 +41,12 @@ func TestScalerIgnoresDeploymentsThatItDoesNotName(t *testing.T) {
 	namespace, other := env.Namespace(t), env.Namespace(t)
 	startManager(t, namespace)
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
-	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	waitForNotReady(t, scaler, "DeploymentNotFound")
 	testenv.Create(t, env, testenv.NewDeployment(other, "web"))
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "s"))
 	// A reconcile after the creation of both Deployments still does not find the target.
 	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.UpdateMode = "Off" })
-	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	waitForNotReady(t, scaler, "DeploymentNotFound")
 }
 
 func TestScalerFollowsDeletionAndRecreationOfItsTarget(t *testing.T) {
@@ -56,21 +56,21 @@ func TestScalerFollowsDeletionAndRecreationOfItsTarget(t *testing.T) {
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
 	for range 3 {
 		d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
-		found := waitForReady(t, scaler, isFalse, "NoPods")
+		found := waitForNotReady(t, scaler, "NoPods")
 
 		removeFinalizer := testenv.AddFinalizer(t, env, d)
 		testenv.Delete(t, env, d)
-		status := waitForReady(t, scaler, isFalse, "DeploymentTerminating")
+		status := waitForNotReady(t, scaler, "DeploymentTerminating")
 		testenv.AssertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentTerminating")
 		assert.Equal(t, meta.FindStatusCondition(found.Conditions, "Conflicted"),
 			meta.FindStatusCondition(status.Conditions, "Conflicted"), "other conditions do not change")
 
 		removeFinalizer()
-		status = waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+		status = waitForNotReady(t, scaler, "DeploymentNotFound")
 		testenv.AssertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
 	}
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 }
 
 func TestScalerFollowsATargetThatIsRecreatedRapidly(t *testing.T) {
@@ -79,14 +79,14 @@ func TestScalerFollowsATargetThatIsRecreatedRapidly(t *testing.T) {
 	startManager(t, namespace)
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
 	d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 	for range 10 {
 		testenv.Delete(t, env, d)
 		d = testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	}
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 	testenv.Delete(t, env, d)
-	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	waitForNotReady(t, scaler, "DeploymentNotFound")
 }
 
 func TestScalerFollowsItsSpecToAnotherDeploymentAndBack(t *testing.T) {
@@ -95,24 +95,24 @@ func TestScalerFollowsItsSpecToAnotherDeploymentAndBack(t *testing.T) {
 	startManager(t, namespace)
 	a := testenv.Create(t, env, testenv.NewDeployment(namespace, "a"))
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "a"))
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 
 	setTarget(t, scaler, "b")
-	status := waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	status := waitForNotReady(t, scaler, "DeploymentNotFound")
 	assert.Contains(t, message(status, "Ready"), `Deployment "b" does not exist`)
 	b := testenv.Create(t, env, testenv.NewDeployment(namespace, "b"))
-	status = waitForReady(t, scaler, isFalse, "NoPods")
+	status = waitForNotReady(t, scaler, "NoPods")
 	assert.Contains(t, message(status, "Ready"), `"b"`)
 
 	setTarget(t, scaler, "a")
-	status = waitForReady(t, scaler, isFalse, "NoPods")
+	status = waitForNotReady(t, scaler, "NoPods")
 	require.Contains(t, message(status, "Ready"), `"a"`)
 	testenv.Delete(t, env, b)
 	testenv.Delete(t, env, a)
-	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	waitForNotReady(t, scaler, "DeploymentNotFound")
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "b"))
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "a"))
-	status = waitForReady(t, scaler, isFalse, "NoPods")
+	status = waitForNotReady(t, scaler, "NoPods")
 	assert.Contains(t, message(status, "Ready"), `"a"`)
 }
 
@@ -122,9 +122,9 @@ func TestSuspendedScalerStillReportsItsTarget(t *testing.T) {
 	startManager(t, namespace)
 	d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = true })
-	status := waitForReady(t, scaler, isFalse, "Suspended")
+	status := waitForNotReady(t, scaler, "Suspended")
 	testenv.AssertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
 	testenv.Delete(t, env, d)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
@@ -133,9 +133,9 @@ func TestSuspendedScalerStillReportsItsTarget(t *testing.T) {
 		testenv.AssertCondition(c, conditions, "Ready", isFalse, "Suspended")
 	}, testenv.Timeout, testenv.Poll)
 	setSpec(t, scaler, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Suspend = false })
-	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	waitForNotReady(t, scaler, "DeploymentNotFound")
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 }
 
 func TestRecreatedScalerDoesNotGetThePreviousStatus(t *testing.T) {
@@ -144,16 +144,16 @@ func TestRecreatedScalerDoesNotGetThePreviousStatus(t *testing.T) {
 	startManager(t, namespace)
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 	for range 5 {
 		testenv.Delete(t, env, scaler)
 		recreated := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "missing"))
 		testenv.AssertCondition(t, recreated.Status.Conditions, "Ready", "Unknown", "Pending")
-		status := waitForReady(t, recreated, isFalse, "DeploymentNotFound")
+		status := waitForNotReady(t, recreated, "DeploymentNotFound")
 		testenv.AssertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
 		testenv.Delete(t, env, recreated)
 		scaler = testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
-		waitForReady(t, scaler, isFalse, "NoPods")
+		waitForNotReady(t, scaler, "NoPods")
 	}
 }
 
@@ -166,7 +166,7 @@ func TestRolloutOfTheTargetCausesNoWrite(t *testing.T) {
 	startManager(t, namespace, writes.Record, lookups.Observe, reconciles.Count)
 	d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.Equal(c, 1, testenv.EventReasons(c, env, scaler)["NoPods"])
 	}, testenv.Timeout, testenv.Poll)
@@ -178,5 +178,5 @@ func TestRolloutOfTheTargetCausesNoWrite(t *testing.T) {
 		assert.Greater(c, reconciles.Of(scaler), reconciled)
 	}, testenv.Timeout, testenv.Poll)
 	assert.Never(t, func() bool { return len(writes.All()) > written }, testenv.Quiet, testenv.Poll)
-	waitForReady(t, scaler, isFalse, "NoPods")
+	waitForNotReady(t, scaler, "NoPods")
 }

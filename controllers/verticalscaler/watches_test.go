@@ -23,17 +23,17 @@ func TestDeploymentEventSurvivesFailedLookups(t *testing.T) {
 			var lookups mapperLookups
 			m := startManager(t, namespace, lookups.Observe)
 			scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
-			waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+			waitForNotReady(t, scaler, "DeploymentNotFound")
 			assert.Zero(t, mapperFailures(t, m, "deployment-to-verticalscalers"))
 
 			lookups.toFail.Store(int64(failures))
 			d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
-			waitForReady(t, scaler, isFalse, "NoPods")
+			waitForNotReady(t, scaler, "NoPods")
 			assert.Equal(t, failures, mapperFailures(t, m, "deployment-to-verticalscalers"))
 
 			lookups.toFail.Store(int64(failures))
 			testenv.Delete(t, env, d)
-			waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+			waitForNotReady(t, scaler, "DeploymentNotFound")
 			assert.Equal(t, 2*failures, mapperFailures(t, m, "deployment-to-verticalscalers"))
 			assert.Zero(t, mapperFailures(t, m, "verticalscaler-to-siblings"))
 		})
@@ -48,7 +48,7 @@ func TestSiblingEventSurvivesFailedLookups(t *testing.T) {
 	older, younger := createConflict(t, namespace)
 	lookups.toFail.Store(3)
 	testenv.Delete(t, env, older)
-	waitForReady(t, younger, isFalse, "NoPods")
+	waitForNotReady(t, younger, "NoPods")
 	assert.Equal(t, 3, mapperFailures(t, m, "verticalscaler-to-siblings"))
 }
 
@@ -87,7 +87,7 @@ func TestDeploymentEventsCauseNoAPIRequests(t *testing.T) {
 		name := fmt.Sprintf("web-%d", i)
 		scalers[i] = testenv.Create(t, env, testenv.NewScaler(namespace, fmt.Sprintf("s-%d", i), name))
 		testenv.Create(t, env, testenv.NewDeployment(namespace, name))
-		waitForReady(t, scalers[i], isFalse, "NoPods")
+		waitForNotReady(t, scalers[i], "NoPods")
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			assert.NotZero(c, testenv.EventReasons(c, env, scalers[i])["NoPods"])
 		}, testenv.Timeout, testenv.Poll)
@@ -117,15 +117,15 @@ func TestTargetEventCausesOneStatusWrite(t *testing.T) {
 	var writes testenv.Writes
 	startManager(t, namespace, writes.Record)
 	scaler := testenv.Create(t, env, testenv.NewScaler(namespace, "s", "web"))
-	waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+	waitForNotReady(t, scaler, "DeploymentNotFound")
 	for range 5 {
 		before := len(writes.To("/status"))
 		d := testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
-		status := waitForReady(t, scaler, isFalse, "NoPods")
+		status := waitForNotReady(t, scaler, "NoPods")
 		testenv.AssertCondition(t, status.Conditions, "TargetFound", isTrue, "DeploymentFound")
 		assert.Len(t, writes.To("/status"), before+1, "after the creation")
 		testenv.Delete(t, env, d)
-		status = waitForReady(t, scaler, isFalse, "DeploymentNotFound")
+		status = waitForNotReady(t, scaler, "DeploymentNotFound")
 		testenv.AssertCondition(t, status.Conditions, "TargetFound", isFalse, "DeploymentNotFound")
 		assert.Len(t, writes.To("/status"), before+2, "after the deletion")
 	}

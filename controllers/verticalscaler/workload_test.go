@@ -162,11 +162,11 @@ func (w *workload) waitForSizing(t *testing.T, want ...autoscalingv1beta1.Contai
 	}, testenv.Timeout, testenv.Poll)
 }
 
-// waitForEvents waits until events with a reason have been recorded a number of times.
-func (w *workload) waitForEvents(t *testing.T, reason string, count int) {
+// waitForEvent waits until an event with a reason has been recorded once.
+func (w *workload) waitForEvent(t *testing.T, reason string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		assert.Equal(c, count, testenv.EventReasons(c, w.env, w.scaler)[reason])
+		assert.Equal(c, 1, testenv.EventReasons(c, w.env, w.scaler)[reason])
 	}, testenv.Timeout, testenv.Poll)
 }
 

@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"fmt"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -39,9 +38,9 @@ func measureCache(b *testing.B, count int, options ctrlcache.Options, kinds ...c
 	stop()
 	var perDeployment []float64
 	for b.Loop() {
-		before := heapInUse()
+		before := testenv.HeapInUse()
 		filled, stop := env.StartCache(b, env.Config, options, noIndexes, kinds...)
-		after := heapInUse()
+		after := testenv.HeapInUse()
 		requireCached(b, filled, kinds[len(kinds)-1], count)
 		stop()
 		perDeployment = append(perDeployment, float64(after-before)/float64(count))
@@ -52,15 +51,6 @@ func measureCache(b *testing.B, count int, options ctrlcache.Options, kinds ...c
 	}
 	b.ReportMetric(sum/float64(len(perDeployment)), "B/deployment")
 	b.ReportMetric(0, "ns/op") // Garbage collection takes most of the time.
-}
-
-// heapInUse collects the garbage and returns the bytes that are in use.
-func heapInUse() uint64 {
-	runtime.GC()
-	runtime.GC() // Objects with finalizers and pooled objects are freed by the second collection.
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	return stats.HeapAlloc
 }
 
 // requireCached requires that the cache has count objects of a kind.

@@ -54,7 +54,7 @@ func TestInvalidSampleIsRejectedAndChangesNothing(t *testing.T) {
 	assert.Equal(t, want, history.Checkpoint(monday))
 }
 
-func TestAnOOMKillCountsOnce(t *testing.T) {
+func TestOOMKillCountsOnce(t *testing.T) {
 	t.Parallel()
 	history := newTestHistory()
 	kill := pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: monday, Request: 300 * mebi}
@@ -82,7 +82,7 @@ func TestAnOOMKillCountsOnce(t *testing.T) {
 }
 
 // 300 Mi + 100 Mi lies in the bucket from 414.3 to 445.0 MB. 445.0 MB * 1.15 = 488.04 Mi.
-func TestAnOOMKillRaisesTheTarget(t *testing.T) {
+func TestOOMKillRaisesTheTarget(t *testing.T) {
 	t.Parallel()
 	history := newTestHistory()
 	_, err := history.AddOOMKill(pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: monday, Request: 300 * mebi})

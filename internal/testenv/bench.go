@@ -2,6 +2,7 @@ package testenv
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -78,4 +79,13 @@ func (e *Environment) StartCache(
 func Median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// HeapInUse collects the garbage and returns the bytes that are in use.
+func HeapInUse() uint64 {
+	runtime.GC()
+	runtime.GC() // The second collection frees objects with finalizers and pools.
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }
