@@ -3,6 +3,7 @@ package recommendation_test
 import (
 	"fmt"
 	"net/http"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
