@@ -12,7 +12,7 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// applied says whether the pods have the recommended size, and if not, why.
+// applied returns the condition Applied: whether the pods have the recommended size, and if not, why.
 func (s *scope) applied() metav1.Condition {
 	const conditionType = autoscalingv1beta1.ConditionApplied
 	if s.failure != nil {
@@ -115,7 +115,7 @@ func (s *scope) belowTarget() []string {
 	return names
 }
 
-// leftToHPA says which resources are left to which HorizontalPodAutoscalers.
+// leftToHPA lists the resources that are left to HorizontalPodAutoscalers.
 func (s *scope) leftToHPA() string {
 	var all []string
 	for _, resource := range slices.Sorted(maps.Keys(s.scaledByHPA)) {

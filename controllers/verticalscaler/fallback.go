@@ -165,14 +165,14 @@ func (s *scope) schedulingGrace() time.Duration {
 	return first
 }
 
-// fallbackMessage says what to do about a fallback, and when it ends.
+// fallbackMessage describes what to do about a fallback, and when it ends.
 func fallbackMessage(fallback *autoscalingv1beta1.Fallback) string {
 	return fmt.Sprintf("%s (%s). Until %s, new pods get no more than the Deployment's template, and running pods keep their size. "+
 		"Then, or when spec changes, the controller tries the recommended size again.",
 		obstacleAdvice(fallback.Reason), fallback.Message, fallback.Until.UTC().Format(time.RFC3339))
 }
 
-// obstacleAdvice says what to do about an obstacle.
+// obstacleAdvice describes what to do about an obstacle.
 func obstacleAdvice(reason string) string {
 	if reason == autoscalingv1beta1.ReasonQuotaExceeded {
 		return "A ResourceQuota refuses new pods at their size: raise the quota or lower maxAllowed"

@@ -143,8 +143,8 @@ func (r *Reconciler) observeHPAs(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// observeDeployment reads the whole target. It asks the API server only if the target has
-// changed and a size can be recommended for its pods.
+// observeDeployment reads the whole target. It sends a request only if the target has changed and
+// a size can be recommended for its pods.
 func (r *Reconciler) observeDeployment(ctx context.Context, s *scope) (err error) {
 	if !s.appliesSizes() || len(s.pods) == 0 && len(s.scaler.Status.Recommendations) == 0 {
 		return nil

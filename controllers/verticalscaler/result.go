@@ -76,7 +76,7 @@ func (r *result) requeueIn(after time.Duration) {
 	}
 }
 
-// explanations say what each reason means for the pods that it counts. The first reason that
+// explanations describe each reason for the pods that it counts. The first reason that
 // counts a pod becomes that of the condition: those that a user must act on come first.
 var explanations = []struct {
 	reason, explanation string

@@ -1,6 +1,7 @@
 package verticalscaler
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,17 @@ func TestRolloutSetsAndOwnsOneAnnotation(t *testing.T) {
 	assert.InDelta(t, 1, w.manager.Value(t, "upright_rollouts_total", "QoSClassFixed"), 0)
 	w.waitForEvent(t, "RolledOut")
 	assert.InDelta(t, 0, w.manager.Value(t, "upright_refusals_total", "QoSClassFixed"), 0, "no user has to act")
+}
+
+func TestRolloutStartsAfterTheSizingIsPublished(t *testing.T) {
+	t.Parallel()
+	w := newUnresizableWorkload(t, env, 1).start(t)
+	w.waitForRollout(t, "")
+	writes := w.writes.All()
+	status := slices.IndexFunc(writes, func(write string) bool { return strings.HasSuffix(write, "/verticalscalers/web/status") })
+	rollout := slices.IndexFunc(writes, func(write string) bool { return strings.HasSuffix(write, "/deployments/web") })
+	assert.GreaterOrEqual(t, status, 0)
+	assert.Greater(t, rollout, status, "new pods get the published size")
 }
 
 func TestOneChangeCausesOneRollout(t *testing.T) {

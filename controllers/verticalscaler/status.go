@@ -62,7 +62,7 @@ func (f *failure) unknown(conditionType string) metav1.Condition {
 	return newCondition(conditionType, metav1.ConditionUnknown, f.reason, f.message)
 }
 
-// targetFound says whether the Deployment exists.
+// targetFound returns the condition TargetFound: whether the Deployment exists.
 func (s *scope) targetFound() metav1.Condition {
 	const conditionType = autoscalingv1beta1.ConditionTargetFound
 	name := s.scaler.Spec.DeploymentName
@@ -82,7 +82,7 @@ func (s *scope) targetFound() metav1.Condition {
 	}
 }
 
-// conflicted says whether an older scaler acts on the same Deployment.
+// conflicted returns the condition Conflicted: whether an older scaler acts on the same Deployment.
 func (s *scope) conflicted() metav1.Condition {
 	const conditionType = autoscalingv1beta1.ConditionConflicted
 	if s.older == nil {
@@ -94,8 +94,8 @@ func (s *scope) conflicted() metav1.Condition {
 			s.older.Name, s.scaler.Spec.DeploymentName))
 }
 
-// recommendationReady says whether each container has a recommendation. Its reason is the first
-// obstacle to a current recommendation.
+// recommendationReady returns the condition RecommendationReady: whether each container has a
+// recommendation. Its reason is the first obstacle to a current recommendation.
 func (s *scope) recommendationReady() metav1.Condition {
 	if f := s.failedWith(autoscalingv1beta1.ReasonRecommendFailed); f != nil {
 		return f.unknown(autoscalingv1beta1.ConditionRecommendationReady)
@@ -144,7 +144,7 @@ func (s *scope) missingRecommendations() []string {
 	return missing
 }
 
-// ready summarizes the other conditions: its reason is the first obstacle.
+// ready returns the condition Ready, which summarizes the others. Its reason is the first obstacle.
 func (s *scope) ready() metav1.Condition {
 	const conditionType = autoscalingv1beta1.ConditionReady
 	if f := s.failedWith(autoscalingv1beta1.ReasonObserveFailed, autoscalingv1beta1.ReasonRecommendFailed); f != nil {
