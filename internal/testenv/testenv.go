@@ -36,7 +36,7 @@ type Environment struct {
 // also when the process is interrupted. It returns the exit code for os.Exit.
 func Run(m *testing.M, use func(*Environment)) int {
 	apiServer := newAPIServer()
-	log.SetLogger(logr.Discard()) // A test that wants a log has one of its own.
+	log.SetLogger(logr.Discard()) // Managers of tests have their own loggers.
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, os.Interrupt, syscall.SIGTERM)
 	environment, err := start(apiServer)
