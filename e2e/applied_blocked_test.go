@@ -1,11 +1,9 @@
 package e2e_test
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -74,42 +72,4 @@ func TestPodsThatCannotBeResizedAreUnchangedUntilTheCauseIsGone(t *testing.T) {
 			waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
 		})
 	}
-}
-
-// The nodes defer the resizes. A deferred resize counts as a restart until its node finishes it.
-func TestOnlyAShareOfThePodsRestartsAtATime(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	deployment := newWebDeployment(namespace, 4, "Deferred")
-	deployment.Spec.Template.Spec.Containers[0].ResizePolicy = []corev1.ContainerResizePolicy{
-		{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer},
-	}
-	create(t, deployment)
-	waitForSettled(t, deployment)
-	scaler := newImmediateScaler(namespace, "web")
-	scaler.Spec.Behavior.MaxRestartingPercent = 50
-	create(t, scaler)
-
-	for finished := range 4 {
-		waitForApplied(t, scaler, metav1.ConditionFalse, "ResizeDeferred")
-		var deferred []corev1.Pod
-		eventually(t, func(c *assert.CollectT) {
-			deferred = slices.DeleteFunc(listPods(c, namespace), func(pod corev1.Pod) bool { return !isResizePending(&pod) })
-			require.Len(c, deferred, min(2, 4-finished), "pods with a deferred resize")
-		})
-		if finished < 2 { // Later there are no further pods to resize.
-			waitForUsageRead(t, env.manager, namespace, scaler.CreationTimestamp.Time)
-		}
-		require.Equal(t, min(finished+2, 4), countScalerWrites(t, namespace, "pods/resize"))
-		edit(t, &deferred[0], func(p *corev1.Pod) { delete(p.Annotations, annotationResize) })
-		waitForRestart(t, &deferred[0], "other", 1)
-	}
-
-	waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
-	assert.Equal(t, 4, countScalerWrites(t, namespace, "pods/resize"))
-	assert.Len(t, replicaSetNames(t, namespace), 1)
-}
-
-func isResizePending(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
 }

@@ -9,8 +9,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -84,28 +82,4 @@ func TestScalerAndTheOwnerOfItsDeploymentDoNotFight(t *testing.T) {
 		}
 		assert.Equal(t, before.Spec, getDeployment(t, namespace, "app").Spec, "nor was the Deployment rolled out")
 	})
-}
-
-func TestScalerLeavesAResourceToAHorizontalPodAutoscaler(t *testing.T) {
-	t.Parallel()
-	namespace := newNamespace(t)
-	deployment := create(t, newWebDeployment(namespace, 2, "Granted"))
-	scaler := create(t, newImmediateScaler(namespace, "web"))
-	waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
-	waitForResources(t, deployment, recommendedResources, 2)
-
-	hpa := create(t, newCPUAutoscaler(namespace, autoscalingv2.CrossVersionObjectReference{
-		APIVersion: "apps/v1", Kind: "Deployment", Name: "web",
-	}, 2, 2))
-
-	waitForApplied(t, scaler, metav1.ConditionTrue, "HPAOnSameResource")
-	assert.Contains(t, conditionMessage(scaler, "Applied"), `"`+hpa.Name+`"`)
-	requireResources(t, recommendedResources, listPods(t, namespace))
-	memoryOnly := templateResources.DeepCopy()
-	memoryOnly.Requests[corev1.ResourceMemory] = *recommendedResources.Requests.Memory()
-	memoryOnly.Limits[corev1.ResourceMemory] = *recommendedResources.Limits.Memory()
-	requireResources(t, *memoryOnly, replacePods(t, deployment))
-	remove(t, hpa)
-	waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
-	waitForResources(t, deployment, recommendedResources, 2)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -18,20 +17,6 @@ import (
 
 	"example.com/upright/e2e/cluster"
 )
-
-func TestMetricsEndpointRefusesPlainHTTP(t *testing.T) {
-	t.Parallel()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+env.manager.MetricsAddress+"/metrics", http.NoBody)
-	require.NoError(t, err)
-
-	response, err := http.DefaultTransport.RoundTrip(request)
-
-	// The server may close the connection before the client has read the answer.
-	if err == nil {
-		assert.Equal(t, http.StatusBadRequest, response.StatusCode)
-		require.NoError(t, response.Body.Close())
-	}
-}
 
 // newToken creates a ServiceAccount and returns a token for it.
 func newToken(t *testing.T, namespace, name string) string {

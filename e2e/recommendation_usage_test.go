@@ -5,16 +5,13 @@ import (
 	"maps"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
@@ -115,36 +112,5 @@ func requireShownByKubectl(t *testing.T, scaler *autoscalingv1beta1.VerticalScal
 		require.Contains(c, text, "Capped By: Memory: MaxAllowed Container Name: app")
 		require.Contains(c, text, "Capped By: Memory: PodMinimum Container Name: log")
 		require.Regexp(c, `Container Name: app .* Samples: [0-9]+ .* Container Name: log`, text)
-	})
-}
-
-func TestRecreatedDeploymentKeepsItsHistory(t *testing.T) {
-	t.Parallel()
-	before, after := consumption{200, 400}, consumption{20, 50}
-	deployment := newDeployment(newNamespace(t), "web", 1)
-	setContainers(deployment, map[string]consumption{"app": before})
-	scaler := createScaled(t, deployment)
-	waitForRecommendations(t, scaler, "app")
-	requireTarget(t, scaler, "app", before)
-	first := recommendationFor(t, scaler, "app").DeepCopy()
-
-	remove(t, deployment, client.PropagationPolicy(metav1.DeletePropagationForeground))
-	waitForNoTarget(t, scaler)
-	waitForGone(t, deployment)
-
-	assert.Equal(t, first, recommendationFor(t, refresh(t, scaler), "app"), "the recommendation stays")
-	deployment = newDeployment(deployment.Namespace, "web", 1)
-	setContainers(deployment, map[string]consumption{"app": after})
-	create(t, deployment)
-	waitForUsageRead(t, env.manager, deployment.Namespace, time.Now())
-	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { // Another margin makes the manager publish the history.
-		s.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{MarginPercent: ptr.To[int32](115)}
-	})
-	eventually(t, func(c *assert.CollectT) {
-		requireRecommendations(c, scaler, "app")
-		second := recommendationFor(c, scaler, "app")
-		require.Greater(c, second.Samples, first.Samples)
-		require.Positive(c, second.Span.Duration)
-		require.Greater(c, second.Target.Memory().Value(), first.Target.Memory().Value(), "the peak of the deleted Deployment")
 	})
 }

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -95,7 +98,26 @@ func allowMetrics(t *testing.T, namespace, name string) {
 	}, timeout, pollInterval)
 }
 
-func TestMetricsRequirePermission(t *testing.T) {
+// getWithoutTLS sends plain HTTP to a server that expects TLS, and returns the status code and
+// body of the response. It sends only the five bytes that the server reads: with more, the server
+// resets the connection, and the client can lose the response.
+func getWithoutTLS(t *testing.T, address string) (int, string) {
+	t.Helper()
+	connection, err := net.Dial("tcp", address)
+	require.NoError(t, err)
+	defer connection.Close()
+	require.NoError(t, connection.SetDeadline(time.Now().Add(timeout)))
+	_, err = connection.Write([]byte("GET /"))
+	require.NoError(t, err)
+	response, err := http.ReadResponse(bufio.NewReader(connection), nil)
+	require.NoError(t, err)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	require.NoError(t, err)
+	return response.StatusCode, string(body)
+}
+
+func TestMetricsRequireTLSAndPermission(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	address := freeAddress(t)
@@ -117,6 +139,9 @@ func TestMetricsRequirePermission(t *testing.T) {
 			assert.Equal(c, code == http.StatusOK, strings.Contains(body, "upright_map_failures_total"), name)
 		}, timeout, pollInterval)
 	}
+	code, body := getWithoutTLS(t, address)
+	assert.Equal(t, http.StatusBadRequest, code)
+	assert.Contains(t, body, "Client sent an HTTP request to an HTTPS server.")
 	p.stop(t)
 }
 

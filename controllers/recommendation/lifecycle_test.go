@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/recommender"
 	"example.com/upright/internal/testenv"
 )
 
@@ -73,7 +74,8 @@ func TestRecommendationSurvivesDeletionOfTarget(t *testing.T) {
 	namespace := env.Namespace(t)
 	scaler, pod := createTarget(t, namespace, "web", "app", "log")
 	var source testenv.Meter
-	source.Set(slices.Concat(testenv.SteadyUsage(pod, "app", 0.3, 300, 4), testenv.SteadyUsage(pod, "log", 0.1, 100, 4))...)
+	samples := slices.Concat(testenv.SteadyUsage(pod, "app", 0.3, 300, 4), testenv.SteadyUsage(pod, "log", 0.1, 400, 4))
+	source.Set(samples...)
 	startManager(t, namespace, &source)
 	before := waitForReady(t, scaler, isTrue, "Recommended")
 	source.Set()
@@ -87,10 +89,29 @@ func TestRecommendationSurvivesDeletionOfTarget(t *testing.T) {
 	assert.Equal(t, before.Recommendations, deleted.Recommendations)
 
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
-	testenv.Create(t, env, testenv.NewPod(namespace, "web", "bbbbb", "app", "log"))
+	pod = testenv.Create(t, env, testenv.NewPod(namespace, "web", "bbbbb", "app", "log"))
 	recreated := waitForReady(t, scaler, isTrue, "Recommended")
 	assert.Equal(t, before.Recommendations, recreated.Recommendations)
 	assertRecommendationsStay(t, scaler)
+
+	added := slices.Concat(testenv.SteadyUsage(pod, "app", 2, 800, 1), testenv.SteadyUsage(pod, "log", 0.02, 50, 1))
+	source.Set(added...)
+	source.WaitUntilLearned(t)
+	// Another margin publishes the whole history. A small change of it is not published.
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
+		s.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{MarginPercent: new(int32(115))}
+	})
+	policy := recommender.DefaultPolicy(2)
+	policy.Margin = 1.15
+	var want []autoscalingv1beta1.ContainerRecommendation
+	for _, container := range []string{"app", "log"} {
+		history := historyOf(t, container, slices.Concat(samples, added)...)
+		want = append(want, recommendedWith(container, history, policy))
+		assert.Equal(t, int64(5), want[len(want)-1].Samples)
+	}
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		testenv.AssertSameJSON(c, want, testenv.Refresh(c, env, scaler).Status.Recommendations)
+	}, testenv.Timeout, testenv.Poll)
 }
 
 func TestNewTargetStartsWithEmptyHistory(t *testing.T) {

@@ -1,41 +1,87 @@
 package verticalscaler
 
 import (
+	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"example.com/upright/controllers/recommendation"
 	"example.com/upright/internal/testenv"
 )
 
-// Not parallel: the same policy sizes the pods of other tests.
-func TestAppliedReportsMissingAdmissionPolicyUntilItIsInstalled(t *testing.T) {
+// uninstallAdmission deletes the admission policy (0) or its binding (1) and returns a function
+// that installs it again. A test that does this is not parallel: the policy sizes the pods of
+// other tests too.
+func uninstallAdmission(t *testing.T, index int) (install func()) {
+	t.Helper()
+	all, err := testenv.AdmissionObjects()
+	require.NoError(t, err)
+	testenv.Delete(t, env, all[index])
+	install = sync.OnceFunc(func() {
+		all, err := testenv.AdmissionObjects()
+		require.NoError(t, err)
+		testenv.Create(t, env, all[index])
+	})
+	t.Cleanup(install)
+	return install
+}
+
+func TestMissingAdmissionPolicyAllowsResizesButNoRollouts(t *testing.T) {
 	w := newWorkload(t, 2, []corev1.Container{newContainer("web", small, nil)}).start(t)
 	for _, pod := range w.pods {
 		w.waitForResources(t, pod, 0, large, nil)
 		testenv.RunPod(t, env, pod)
 	}
 	w.waitForApplied(t, isTrue, "Sized")
-	installed, err := testenv.AdmissionObjects()
-	require.NoError(t, err)
-	for i, obj := range installed { // The policy, then its binding.
-		testenv.Delete(t, env, obj)
-		assert.Contains(t, w.waitForApplied(t, isFalse, "AdmissionPolicyMissing"), "kubectl apply -k deploy/admission")
-		recreated, err := testenv.AdmissionObjects()
-		require.NoError(t, err)
-		testenv.Create(t, env, recreated[i])
-		w.waitForApplied(t, isTrue, "Sized")
-	}
-	assert.Equal(t, 2, w.resizes())
+	install := uninstallAdmission(t, 0)
+	assert.Contains(t, w.waitForApplied(t, isFalse, "AdmissionPolicyMissing"), "kubectl apply -k deploy/admission")
+	w.waitForEvent(t, "AdmissionPolicyMissing")
+	created := w.newPod(newContainer("web", small, nil))
+	w.waitForNewPod(t, created, small, nil)
+	testenv.RunPod(t, env, testenv.Create(t, env, created))
+	w.waitForResources(t, created, 0, large, nil)
+	testenv.RunPod(t, env, created)
+	bestEffort := newUnresizableWorkload(t, env, 1).start(t)
+	bestEffort.waitForApplied(t, isFalse, "AdmissionPolicyMissing")
+	bestEffort.assertNoRollout(t)
+
+	install()
+	d := bestEffort.waitForRollout(t, "")
+	replacement := bestEffort.newPod(newContainer("web", nil, nil))
+	bestEffort.waitForNewPod(t, replacement, large, nil)
+	testenv.RunPod(t, env, testenv.Create(t, env, replacement))
+	testenv.Delete(t, env, bestEffort.pods[0])
+	testenv.MarkAvailable(t, env, d)
+	bestEffort.waitForApplied(t, isTrue, "Sized")
+	w.waitForApplied(t, isTrue, "Sized")
+	w.assertResizes(t, 3)
+	assert.Len(t, bestEffort.writes.To("/deployments"), 1)
+	assert.Empty(t, w.writes.To("/deployments"))
+}
+
+func TestAppliedReportsMissingBindingUntilItIsInstalled(t *testing.T) {
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", large, nil)}).start(t)
+	w.waitForApplied(t, isTrue, "Sized")
+	install := uninstallAdmission(t, 1)
+	assert.Contains(t, w.waitForApplied(t, isFalse, "AdmissionPolicyMissing"), "kubectl apply -k deploy/admission")
+	install()
+	w.waitForApplied(t, isTrue, "Sized")
+	assert.Zero(t, w.resizes())
 }
 
 // Not parallel: a second API server slows down other tests.
@@ -54,8 +100,31 @@ func TestAPIServerWithoutPoliciesAllowsResizesButNoRollouts(t *testing.T) {
 	unresizable.assertNoRollout(t)
 }
 
-// brokenMapper is the REST mapper of an API server that fails when it is asked for
-// MutatingAdmissionPolicies.
+// policyCache is a cache that has the admission policy and its binding.
+type policyCache struct{ cache.Cache }
+
+func (policyCache) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return nil
+}
+
+func TestInstalledPolicyIsMissingUntilTheAPIServerAppliesIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a := &admission{cache: policyCache{}, changed: make(chan struct{}, 1)}
+		a.onAdd(&admissionregistrationv1.MutatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "upright-sizing"}}, false)
+		isMissing, err := a.isMissing(t.Context())
+		require.NoError(t, err)
+		assert.True(t, isMissing)
+		installed := time.Now()
+		<-a.changed
+		assert.Equal(t, policyDelay, time.Since(installed))
+		isMissing, err = a.isMissing(t.Context())
+		require.NoError(t, err)
+		assert.False(t, isMissing)
+	})
+}
+
+// brokenMapper is a REST mapper that cannot reach the API server.
 type brokenMapper struct {
 	meta.RESTMapper
 	err error
@@ -65,7 +134,7 @@ func (m brokenMapper) RESTMapping(schema.GroupKind, ...string) (*meta.RESTMappin
 	return nil, m.err
 }
 
-// managerWithMapper is a manager of which only the REST mapper is used.
+// managerWithMapper is a manager that only has a REST mapper.
 type managerWithMapper struct {
 	ctrl.Manager
 	mapper meta.RESTMapper

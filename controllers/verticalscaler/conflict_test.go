@@ -11,19 +11,19 @@ import (
 	"example.com/upright/internal/testenv"
 )
 
-func TestYoungerScalerTakesOverWhenTheOlder(t *testing.T) {
+func TestYoungerScalerTakesOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*testing.T, *autoscalingv1beta1.VerticalScaler){
-		"is deleted": func(t *testing.T, older *autoscalingv1beta1.VerticalScaler) {
+		"when the older is deleted": func(t *testing.T, older *autoscalingv1beta1.VerticalScaler) {
 			t.Helper()
 			testenv.Delete(t, env, older)
 		},
-		"is being deleted and has a finalizer": func(t *testing.T, older *autoscalingv1beta1.VerticalScaler) {
+		"when the older waits for a finalizer": func(t *testing.T, older *autoscalingv1beta1.VerticalScaler) {
 			t.Helper()
 			testenv.AddFinalizer(t, env, older)
 			testenv.Delete(t, env, older)
 		},
-		"gets another target": func(t *testing.T, older *autoscalingv1beta1.VerticalScaler) {
+		"when the older gets another target": func(t *testing.T, older *autoscalingv1beta1.VerticalScaler) {
 			t.Helper()
 			setTarget(t, older, "other")
 		},

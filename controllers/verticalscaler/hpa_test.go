@@ -67,3 +67,24 @@ func TestSizingIsEmptyIfAnHPAScalesOnAllResources(t *testing.T) {
 	w.waitForSizing(t)
 	assert.Zero(t, w.resizes())
 }
+
+func TestRunningPodKeepsTheCPUItHasWhenAnHPAStartsToScaleOnIt(t *testing.T) {
+	t.Parallel()
+	limits := testenv.Amounts("200m", "512Mi")
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, limits)}).start(t)
+	pod := w.pods[0]
+	w.waitForResources(t, pod, 0, large, huge)
+	testenv.RunPod(t, env, pod)
+	w.waitForApplied(t, isTrue, "Sized")
+
+	hpa := testenv.Create(t, env, newHPA(w.namespace, corev1.ResourceCPU))
+	w.waitForApplied(t, isTrue, "HPAOnSameResource")
+	w.waitForNewPod(t, w.newPod(newContainer("web", small, limits)), testenv.Amounts("100m", "1Gi"), testenv.Amounts("200m", "2Gi"))
+	w.assertResizes(t, 1)
+	w.waitForResources(t, pod, 0, large, huge)
+
+	testenv.Delete(t, env, hpa)
+	w.waitForApplied(t, isTrue, "Sized")
+	w.waitForNewPod(t, w.newPod(newContainer("web", small, limits)), large, huge)
+	w.assertResizes(t, 1)
+}

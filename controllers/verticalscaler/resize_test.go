@@ -94,8 +94,8 @@ func TestInitialModeAndSuspensionKeepRunningPods(t *testing.T) {
 }
 
 // useDefaultBehavior makes the scaler of a workload resize running pods after the default
-// stabilization window. Without policies, because a request below the lower bound is raised
-// immediately.
+// stabilization window. It removes the policies: with them, the requests would be below the
+// lower bound and be raised immediately.
 func useDefaultBehavior(w *workload) {
 	w.scaler.Spec.Behavior, w.scaler.Spec.ContainerPolicies = nil, nil
 }

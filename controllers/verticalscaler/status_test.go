@@ -1,6 +1,7 @@
 package verticalscaler
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -105,6 +106,20 @@ func TestStatusWithoutTargetKeepsSizingAndOtherConditions(t *testing.T) {
 	testenv.AssertCondition(t, status.Conditions, "Other", isTrue, "OfAnother")
 	testenv.AssertCondition(t, status.Conditions, "Applied", isFalse, "DeploymentNotFound")
 	testenv.AssertCondition(t, status.Conditions, "Ready", isFalse, "DeploymentNotFound")
+}
+
+// Otherwise, the condition would keep the transition time of the default status, which is 1970.
+func TestFailedStepReplacesTheDefaultStatus(t *testing.T) {
+	t.Parallel()
+	scaler, now := testenv.NewScaler("one", "s", "web"), time.Now()
+	scaler.Status.Conditions = []metav1.Condition{
+		{Type: "Ready", Status: "Unknown", Reason: "Pending", LastTransitionTime: metav1.Unix(0, 0)},
+	}
+	status := publishedStatus(scaler, now, func(s *scope) {
+		s.fail(autoscalingv1beta1.ReasonObserveFailed, "Cannot read", errors.New("the cache failed"))
+	})
+	testenv.AssertCondition(t, status.Conditions, "Ready", "Unknown", "ObserveFailed")
+	assert.True(t, meta.FindStatusCondition(status.Conditions, "Ready").LastTransitionTime.Time.Equal(now))
 }
 
 func TestAgeThenNameDecideWhichScalerIsOlder(t *testing.T) {
