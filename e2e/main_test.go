@@ -28,6 +28,7 @@ import (
 	"example.com/upright/e2e/cluster"
 	"example.com/upright/e2e/cluster/process"
 	"example.com/upright/e2e/prometheus"
+	"example.com/upright/internal/testenv"
 )
 
 const (
@@ -139,7 +140,7 @@ func (e *environment) newManager(ctx context.Context, args ...string) (*cluster.
 
 // runTests runs the tests and then checks everything that the manager did during the tests.
 func runTests(ctx context.Context, m *testing.M) error {
-	if err := setParallel(); err != nil {
+	if err := testenv.SetParallel(parallel); err != nil {
 		return err
 	}
 	done := make(chan int, 1)
@@ -162,16 +163,6 @@ func runTests(ctx context.Context, m *testing.M) error {
 	failure = errors.Join(failure, env.guard.check(requests), checkOwners(ctx), checkAllCreatable(ctx, env.client))
 	whole := failure == nil && flagValue("test.run") == "" && flagValue("test.skip") == ""
 	return errors.Join(failure, checkPermissions(ctx, requests, whole))
-}
-
-// setParallel runs more tests at a time than there are cores, unless the command line sets a number.
-func setParallel() error {
-	isSet := false
-	flag.Visit(func(f *flag.Flag) { isSet = isSet || f.Name == "test.parallel" })
-	if isSet {
-		return nil
-	}
-	return flag.Set("test.parallel", parallel)
 }
 
 func flagValue(name string) string {

@@ -42,6 +42,9 @@ func Run(m *testing.M, use func(*Environment)) int {
 	environment, err := start(apiServer)
 	code := 1
 	if err == nil {
+		err = SetParallel(parallel)
+	}
+	if err == nil {
 		use(environment)
 		code = runUnless(interrupted, m)
 	}
