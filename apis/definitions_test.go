@@ -73,6 +73,8 @@ func TestKindsHaveCategoriesAndShortNames(t *testing.T) {
 		"VerticalScaler": {upright, []string{"vs"}},
 		// Checkpoints are internal to the manager. Users neither apply them nor wait for them.
 		"VerticalScalerCheckpoint": {nil, []string{"vscp"}},
+		// Users only read SizeTables.
+		"SizeTable": {nil, []string{"szt"}},
 	} {
 		names := definitions(t)[kind].Spec.Names
 		assert.Equal(t, want.categories, names.Categories, kind)

@@ -19,13 +19,14 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m, func(e *testenv.Environment) { env = e }))
 }
 
-// templates are manifests with the placeholder SPEC for the spec, or for the data of a checkpoint.
+// templates are manifests with the placeholder SPEC for the spec, or for what a kind has instead.
 var templates = map[string]string{
 	"Busybox":                  "{apiVersion: example.com/v1alpha1, kind: Busybox, metadata: {generateName: a-}, spec: SPEC}",
 	"Foo":                      "{apiVersion: example.com/v1alpha1, kind: Foo, metadata: {generateName: a-}, spec: SPEC}",
 	"Memcached":                "{apiVersion: cache.example.com/v1alpha1, kind: Memcached, metadata: {generateName: a-}, spec: SPEC}",
 	"VerticalScaler":           "{apiVersion: autoscaling.example.com/v1beta1, kind: VerticalScaler, metadata: {generateName: a-}, spec: SPEC}",
 	"VerticalScalerCheckpoint": "{apiVersion: autoscaling.example.com/v1beta1, kind: VerticalScalerCheckpoint, metadata: {generateName: a-}, data: SPEC}",
+	"SizeTable":                "{apiVersion: autoscaling.example.com/v1beta1, kind: SizeTable, metadata: {name: upright}, deployments: SPEC}",
 }
 
 // object returns an object of a kind. The spec is in YAML flow style.

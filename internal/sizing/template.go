@@ -218,3 +218,17 @@ func containerOf(spec *corev1.PodSpec, name string) *corev1.Container {
 	}
 	return nil
 }
+
+// SetTemplateLimits sets the template's own limits in sizes that have limits, with the defaults
+// that LimitRanges add.
+func SetTemplateLimits(sizes []autoscalingv1beta1.ContainerSizing, template *corev1.PodSpec, ranges []corev1.LimitRange) {
+	limited := newLimitedPod(template, ranges)
+	for i := range sizes {
+		sizes[i].TemplateLimits = nil
+		for _, r := range sizedResources {
+			if _, isSet := sizes[i].Limits[r.name]; isSet {
+				r.set(&sizes[i].TemplateLimits, r.amountIn(limited.container(sizes[i].ContainerName).Resources.Limits))
+			}
+		}
+	}
+}

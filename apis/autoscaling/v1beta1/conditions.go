@@ -102,6 +102,16 @@ const (
 	ReasonQuotaExceeded = "QuotaExceeded"
 	// ReasonUnschedulable means that no node has room for new pods with the recommended size.
 	ReasonUnschedulable = "Unschedulable"
+	// ReasonSizeTableFull means that the sizes of new pods do not fit into the namespace's SizeTable.
+	ReasonSizeTableFull = "SizeTableFull"
+	// ReasonSizeTablePending means that the size is not in the namespace's SizeTable yet.
+	ReasonSizeTablePending = "SizeTablePending"
+	// ReasonSizeTableFailed means that the namespace's SizeTable cannot be written. The controller
+	// retries.
+	ReasonSizeTableFailed = "SizeTableFailed"
+	// ReasonSizeNotTaken means that a pod was created without the size in the SizeTable, although
+	// the admission policy is installed.
+	ReasonSizeNotTaken = "SizeNotTaken"
 	// ReasonAdmissionPolicyMissing means that the API server does not size new pods, because the
 	// admission policy is missing.
 	ReasonAdmissionPolicyMissing = "AdmissionPolicyMissing"

@@ -18,6 +18,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&VerticalScaler{}, &VerticalScalerList{},
 		&VerticalScalerCheckpoint{}, &VerticalScalerCheckpointList{},
+		&SizeTable{}, &SizeTableList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

@@ -265,6 +265,12 @@ type ContainerSizing struct {
 	// Limits of the container.
 	// +optional
 	Limits corev1.ResourceList `json:"limits,omitempty"`
+
+	// The container's own limits in the Deployment's pod template, for which limits was computed.
+	// A new pod with other limits, for example after an upgrade of the Deployment, keeps its own
+	// limits and gets each request that fits under them.
+	// +optional
+	TemplateLimits corev1.ResourceList `json:"templateLimits,omitempty"`
 }
 
 // Fallback describes why new pods temporarily do not get the recommended size. Pods with that
@@ -367,4 +373,13 @@ type VerticalScalerList struct {
 	metav1.TypeMeta `json:",inline"`
 	metav1.ListMeta `json:"metadata,omitempty"`
 	Items           []VerticalScaler `json:"items"`
+}
+
+// IsOlderThan reports whether this VerticalScaler was created before another one. If both were
+// created in the same second, the name decides.
+func (s *VerticalScaler) IsOlderThan(other *VerticalScaler) bool {
+	if s.CreationTimestamp.Equal(&other.CreationTimestamp) {
+		return s.Name < other.Name
+	}
+	return s.CreationTimestamp.Before(&other.CreationTimestamp)
 }
