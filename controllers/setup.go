@@ -15,6 +15,7 @@ import (
 
 	"example.com/upright/controllers/owned"
 	"example.com/upright/controllers/recommendation"
+	"example.com/upright/controllers/sizetable"
 	"example.com/upright/controllers/verticalscaler"
 	"example.com/upright/indexers"
 	"example.com/upright/mappers"
@@ -72,8 +73,12 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) (s
 	if err != nil {
 		return nil, err
 	}
+	tables, err := sizetable.AddToManager(mgr, options.controllerOptions(), recommender.Trigger)
+	if err != nil {
+		return nil, err
+	}
 	if err := verticalscaler.AddToManager(ctx, mgr, mapper, recommender, verticalscaler.Options{
-		Metrics: options.Metrics, Uncached: uncached, Controller: options.controllerOptions(),
+		Metrics: options.Metrics, Uncached: uncached, Tables: tables, Controller: options.controllerOptions(),
 	}); err != nil {
 		return nil, err
 	}

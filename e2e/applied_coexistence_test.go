@@ -60,6 +60,7 @@ func TestScalerAndTheOwnerOfItsDeploymentDoNotFight(t *testing.T) {
 
 		waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
 		waitForReady(t, owner)
+		waitForSizeTable(t, scaler)
 		countWrites := func() int {
 			requests, err := auditedRequests()
 			require.NoError(t, err)

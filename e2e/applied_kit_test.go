@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -8,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -86,6 +88,30 @@ func waitForApplied(
 	t.Helper()
 	eventually(t, func(c *assert.CollectT) {
 		requireCondition(c, refresh(c, scaler).Status.Conditions, "Applied", status, reason)
+	})
+}
+
+// waitForSizeTable waits until new pods get exactly the sizes of the scaler's status: none, if the
+// scaler has been deleted.
+func waitForSizeTable(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) {
+	t.Helper()
+	eventually(t, func(c *assert.CollectT) {
+		var tables autoscalingv1beta1.SizeTableList
+		require.NoError(c, env.client.List(context.Background(), &tables, client.InNamespace(scaler.Namespace)))
+		current := scaler.DeepCopy()
+		if err := env.client.Get(context.Background(), client.ObjectKeyFromObject(scaler), current); apierrors.IsNotFound(err) {
+			require.Empty(c, tables.Items)
+			return
+		} else if err != nil {
+			require.NoError(c, err)
+		}
+		require.Len(c, tables.Items, 1)
+		size := tables.Items[0].Deployments[current.Spec.DeploymentName]
+		require.Len(c, size, len(current.Status.Sizing))
+		for _, container := range current.Status.Sizing {
+			require.True(c, equality.Semantic.DeepEqual(container.Requests, size[container.ContainerName].Requests))
+			require.True(c, equality.Semantic.DeepEqual(container.Limits, size[container.ContainerName].Limits))
+		}
 	})
 }
 

@@ -26,6 +26,7 @@ func TestRunningPodsKeepTheirSizeWhenTheirScalerIsDeleted(t *testing.T) {
 	remove(t, scaler)
 
 	waitForGone(t, scaler)
+	waitForSizeTable(t, scaler)
 	waitForGarbageCollection(t, namespace)
 	assert.Equal(t, before, workloadVersions(t, namespace), "UIDs and resource versions")
 	requireResources(t, templateResources, replacePods(t, deployment))

@@ -111,6 +111,24 @@ func TestUsersCannotReadOrWriteCheckpoints(t *testing.T) {
 	}
 }
 
+// A SizeTable decides about the resources of new pods.
+func TestUsersReadSizeTablesAndCannotWriteThem(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	table := &autoscalingv1beta1.SizeTable{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: autoscalingv1beta1.SizeTableName}}
+	for _, role := range []string{"view", "edit", "admin"} {
+		user := accountBoundTo(t, namespace, role, clusterRole(role))
+		eventually(t, func(c *assert.CollectT) {
+			require.NoError(c, user.List(t.Context(), &autoscalingv1beta1.SizeTableList{}, client.InNamespace(namespace)), role+": read")
+		})
+		requireForbidden(t, user.Create(t.Context(), table.DeepCopy()), role+": create")
+		requireForbidden(t, user.Update(t.Context(), table.DeepCopy()), role+": change")
+		requireForbidden(t, user.Patch(t.Context(), table.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(`{"deployments": {}}`))), role+": change")
+		requireForbidden(t, user.Delete(t.Context(), table.DeepCopy()), role+": delete")
+		requireForbidden(t, user.DeleteAllOf(t.Context(), table.DeepCopy(), client.InNamespace(namespace)), role+": delete")
+	}
+}
+
 func clusterRole(name string) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
 }

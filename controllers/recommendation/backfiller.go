@@ -95,7 +95,7 @@ func (b *Backfiller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	workload.Backfill(past)
 	log.FromContext(ctx).Info("Read past usage", "Deployment", scaler.Spec.DeploymentName, "samples", samples)
-	return ctrl.Result{}, b.trigger(ctx, scaler)
+	return ctrl.Result{}, b.Trigger(ctx, scaler)
 }
 
 // read returns the histories of the containers of a scaler's target in a time range, and the

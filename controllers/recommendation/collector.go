@@ -171,7 +171,7 @@ func (c *Collector) learn(ctx context.Context, samples []usage.Sample) error {
 	}
 	c.metrics.countOutcomes(read)
 	for _, scaler := range changed {
-		if err := c.trigger(ctx, scaler); err != nil {
+		if err := c.Trigger(ctx, scaler); err != nil {
 			return errors.Join(append(errs, err)...)
 		}
 	}

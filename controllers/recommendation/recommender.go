@@ -192,15 +192,15 @@ func (r *Recommender) TriggerAll(ctx context.Context) error {
 		return err
 	}
 	for i := range scalers {
-		if err := r.trigger(ctx, &scalers[i]); err != nil {
+		if err := r.Trigger(ctx, &scalers[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// trigger triggers a reconcile of a scaler.
-func (r *Recommender) trigger(ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler) error {
+// Trigger triggers a reconcile of a scaler.
+func (r *Recommender) Trigger(ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler) error {
 	object := &autoscalingv1beta1.VerticalScaler{ObjectMeta: metav1.ObjectMeta{Namespace: scaler.Namespace, Name: scaler.Name}}
 	select {
 	case r.triggers <- event.GenericEvent{Object: object}:

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"example.com/upright/controllers/recommendation"
+	"example.com/upright/controllers/sizetable"
 	"example.com/upright/controllers/verticalscaler"
 	"example.com/upright/indexers"
 	"example.com/upright/internal/testenv"
@@ -74,8 +75,12 @@ func startManagerWith(
 		if err != nil {
 			return err
 		}
+		tables, err := sizetable.AddToManager(mgr, controller.Options{}, recommender.Trigger)
+		if err != nil {
+			return err
+		}
 		return verticalscaler.AddToManager(ctx, mgr, mappers.New(mgr.GetCache(), failures), recommender, verticalscaler.Options{
-			Metrics: registry, Uncached: uncached, Controller: controller.Options{MaxConcurrentReconciles: 4},
+			Metrics: registry, Uncached: uncached, Tables: tables, Controller: controller.Options{MaxConcurrentReconciles: 4},
 		})
 	}
 	return env.StartManager(t, namespaces, setup, changes...)

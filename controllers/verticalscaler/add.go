@@ -18,6 +18,7 @@ import (
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/controllers/recommendation"
+	"example.com/upright/controllers/sizetable"
 	"example.com/upright/internal/cache"
 	"example.com/upright/mappers"
 )
@@ -32,6 +33,8 @@ type Options struct {
 	Metrics prometheus.Registerer
 	// Uncached is a client without a cache, for the scalers' targets.
 	Uncached client.Client
+	// Tables writes the sizes of new pods.
+	Tables *sizetable.Reconciler
 	// Controller configures workers, timeout and backoff.
 	Controller controller.Options
 }
@@ -55,6 +58,7 @@ func AddToManager(
 	reconciler := &Reconciler{
 		Client: mgr.GetClient(), uncached: options.Uncached, fieldOwner: name, recorder: recorder, metrics: metrics,
 		recommender: recommender, admission: admission,
+		tables: options.Tables, creations: newCreations(),
 		targets: &targets{server: options.Uncached, known: map[types.NamespacedName]*appsv1.Deployment{}},
 		resizer: &resizer{
 			Client: mgr.GetClient(), fieldOwner: name, recorder: recorder, metrics: metrics, refused: map[types.UID]refusal{},

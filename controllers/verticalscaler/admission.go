@@ -39,7 +39,9 @@ type admission struct {
 	// isUnserved is true if the API server has no MutatingAdmissionPolicies.
 	isUnserved bool
 	// pending counts the objects that were installed less than policyDelay ago.
-	pending    atomic.Int32
+	pending atomic.Int32
+	// version counts the changes of the policy and its binding.
+	version    atomic.Int64
 	changed    chan struct{}
 	triggerAll func(context.Context) error
 }
@@ -61,6 +63,7 @@ func newAdmission(ctx context.Context, mgr ctrl.Manager, triggerAll func(context
 		}
 		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 			AddFunc:    a.onAdd,
+			UpdateFunc: a.onUpdate,
 			DeleteFunc: func(any) { a.notify() },
 		}); err != nil {
 			return nil, fmt.Errorf("watch %T: %w", obj, err)
@@ -85,6 +88,16 @@ func (a *admission) onAdd(obj any, isInInitialList bool) {
 	})
 }
 
+// onUpdate notifies when the policy or its binding has been edited. A resync is no edit.
+func (a *admission) onUpdate(oldObj, newObj any) {
+	previous, wasObject := oldObj.(client.Object)
+	edited, isObject := newObj.(client.Object)
+	if wasObject && isObject && edited.GetName() == admissionPolicy && previous.GetGeneration() != edited.GetGeneration() {
+		a.version.Add(1)
+		a.notify()
+	}
+}
+
 func (a *admission) notify() {
 	select {
 	case a.changed <- struct{}{}:
@@ -95,9 +108,13 @@ func (a *admission) notify() {
 // NeedLeaderElection returns true: only the leader reconciles scalers.
 func (*admission) NeedLeaderElection() bool { return true }
 
-// Start triggers a reconcile of all scalers when the policy is installed or removed.
+// Start triggers a reconcile of all scalers when the policy is installed, edited or removed.
 func (a *admission) Start(ctx context.Context) error {
-	var previous *bool // Nil until all have been triggered once: some may have been reconciled before.
+	type state struct {
+		isMissing bool
+		version   int64
+	}
+	var previous *state // Nil until all have been triggered once: some may have been reconciled before.
 	for {
 		select {
 		case <-ctx.Done():
@@ -105,8 +122,9 @@ func (a *admission) Start(ctx context.Context) error {
 		case <-a.changed:
 		}
 		isMissing, err := a.isMissing(ctx)
-		if err == nil && (previous == nil || isMissing != *previous) {
-			previous = &isMissing
+		current := state{isMissing, a.version.Load()}
+		if err == nil && (previous == nil || current != *previous) {
+			previous = &current
 			err = a.triggerAll(ctx)
 		}
 		if err != nil && ctx.Err() == nil {

@@ -19,7 +19,7 @@ func (s *scope) applied() metav1.Condition {
 		return s.failure.unknown(conditionType)
 	}
 	for _, obstacle := range []func() (reason, message string){
-		s.notApplied, s.pinnedObstacle, s.nothingToApply, s.policyObstacle,
+		s.notApplied, s.pinnedObstacle, s.nothingToApply, s.creationObstacle,
 	} {
 		if reason, message := obstacle(); reason != "" {
 			return newCondition(conditionType, metav1.ConditionFalse, reason, message)
@@ -68,19 +68,38 @@ func (s *scope) nothingToApply() (reason, message string) {
 	}
 }
 
-// policyObstacle returns that the API server does not size new pods, or "" if it does.
-func (s *scope) policyObstacle() (reason, message string) {
-	if !s.policyMissing {
+// creationObstacle returns why the API server does not size new pods, or "" if it does.
+func (s *scope) creationObstacle() (reason, message string) {
+	switch {
+	case s.policyMissing:
+		return autoscalingv1beta1.ReasonAdmissionPolicyMissing,
+			"The API server does not size new pods: install the admission policy (kubectl apply -k deploy/admission). " +
+				"It needs Kubernetes 1.36 or later (MutatingAdmissionPolicy in admissionregistration.k8s.io/v1)."
+	case s.newPods.isOmitted:
+		return autoscalingv1beta1.ReasonSizeTableFull,
+			"The SizeTable of the namespace is full, so new pods use the Deployment's own resources, and no rollout starts. " +
+				"Use fewer VerticalScalers in this namespace."
+	case s.newPods.hasTableFailed && !s.isInTable():
+		return autoscalingv1beta1.ReasonSizeTableFailed,
+			"The SizeTable of the namespace cannot be written, so new pods do not get the size in status.sizing, and no rollout starts. " +
+				"The controller retries. The manager's log has the error."
+	case s.newPods.notTaken:
+		return autoscalingv1beta1.ReasonSizeNotTaken,
+			"The last new pod was created without the size in status.sizing, and no rollout starts. Check whether the admission policy " +
+				"upright-sizing or its binding excludes the namespace, whether the API server disables MutatingAdmissionPolicy, " +
+				"whether a webhook changes resources, and whether the API server reports errors of the policy."
+	default:
 		return "", ""
 	}
-	return autoscalingv1beta1.ReasonAdmissionPolicyMissing,
-		"The API server does not size new pods: install the admission policy (kubectl apply -k deploy/admission). " +
-			"It needs Kubernetes 1.36 or later (MutatingAdmissionPolicy in admissionregistration.k8s.io/v1)."
 }
 
 // appliedToPods returns the condition for sizes that nothing keeps from being applied.
 func (s *scope) appliedToPods() metav1.Condition {
 	const conditionType = autoscalingv1beta1.ConditionApplied
+	if s.waitsForTable() {
+		return newCondition(conditionType, metav1.ConditionFalse, autoscalingv1beta1.ReasonSizeTablePending,
+			"The size in status.sizing is being written to the SizeTable of the namespace.")
+	}
 	if s.scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeInitial {
 		return newCondition(conditionType, metav1.ConditionTrue, autoscalingv1beta1.ReasonSizedAtCreation,
 			"New pods are created with the size in status.sizing. spec.updateMode is Initial: running pods are not resized.")

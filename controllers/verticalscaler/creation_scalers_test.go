@@ -20,7 +20,10 @@ func (w *workload) assertNewPod(t *testing.T, pod *corev1.Pod, requests corev1.R
 	testenv.AssertSameJSON(t, requests, created.Spec.Containers[0].Resources.Requests)
 }
 
-func TestNewPodsAreNotSizedAfterScalersSwapTargetsWhileNoManagerRuns(t *testing.T) {
+// TestSizesOfSwappedScalersStayWithTheirDeployments shows that the size in the table belongs to a
+// Deployment: when scalers swap their targets while no manager runs, pods keep the size that was
+// recommended for them until a manager runs again.
+func TestSizesOfSwappedScalersStayWithTheirDeployments(t *testing.T) {
 	t.Parallel()
 	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useInitialMode)
 	testenv.Create(t, env, testenv.NewDeployment(w.namespace, "other"))
@@ -41,9 +44,12 @@ func TestNewPodsAreNotSizedAfterScalersSwapTargetsWhileNoManagerRuns(t *testing.
 
 	setTarget(t, w.scaler, "other")
 	setTarget(t, other, "web")
-	// The API server reads the changes in their order.
-	w.waitForNewPod(t, podOfOther, small, nil)
-	w.assertNewPod(t, podOfWeb, small)
+	w.assertNewPod(t, podOfWeb, large)
+	w.assertNewPod(t, podOfOther, huge)
+
+	w.start(t)
+	w.waitForNewPod(t, podOfOther, large, nil)
+	w.waitForNewPod(t, podOfWeb, huge, nil)
 }
 
 func TestYoungerScalerSizesNoNewPodsWhileTheOlderIsOff(t *testing.T) {

@@ -33,6 +33,9 @@ var refusals = []string{
 	autoscalingv1beta1.ReasonResizeRefused,
 	autoscalingv1beta1.ReasonResizeUnsupported,
 	autoscalingv1beta1.ReasonRolloutNeedsOutage,
+	autoscalingv1beta1.ReasonSizeNotTaken,
+	autoscalingv1beta1.ReasonSizeTableFailed,
+	autoscalingv1beta1.ReasonSizeTableFull,
 	autoscalingv1beta1.ReasonUnschedulable,
 }
 

@@ -16,6 +16,7 @@ import (
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/controllers/recommendation"
+	"example.com/upright/controllers/sizetable"
 	"example.com/upright/indexers"
 	"example.com/upright/internal/cache"
 	"example.com/upright/internal/sizing"
@@ -38,6 +39,8 @@ type Reconciler struct {
 
 	recommender *recommendation.Recommender
 	targets     *targets
+	tables      *sizetable.Reconciler
+	creations   *creations
 	admission   *admission
 	resizer     *resizer
 }
@@ -48,6 +51,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	scaler := &autoscalingv1beta1.VerticalScaler{}
 	if err := r.Get(ctx, req.NamespacedName, scaler); apierrors.IsNotFound(err) {
 		r.targets.forget(req.NamespacedName)
+		r.creations.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("get the VerticalScaler: %w", err)
@@ -66,7 +70,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // observe reads the target, its pods, and what else decides about their size.
 func (r *Reconciler) observe(ctx context.Context, s *scope) {
 	for _, read := range []func(context.Context, *scope) error{
-		r.observeTarget, r.observeOlder, r.observePods, r.observeConstraints, r.observeHPAs, r.observeDeployment,
+		r.observeTarget, r.observeOlder, r.observePods, r.observeConstraints, r.observeHPAs, r.observeDeployment, r.observeNewPods,
 	} {
 		if err := read(ctx, s); err != nil {
 			s.fail(autoscalingv1beta1.ReasonObserveFailed, "Cannot read the objects that the VerticalScaler depends on", err)
@@ -102,7 +106,7 @@ func (r *Reconciler) observeOlder(ctx context.Context, s *scope) error {
 	oldest := s.scaler
 	for i := range siblings.Items {
 		sibling := &siblings.Items[i]
-		if sibling.DeletionTimestamp.IsZero() && isOlder(sibling, oldest) {
+		if sibling.DeletionTimestamp.IsZero() && sibling.IsOlderThan(oldest) {
 			oldest = sibling
 		}
 	}
@@ -110,15 +114,6 @@ func (r *Reconciler) observeOlder(ctx context.Context, s *scope) error {
 		s.older = oldest
 	}
 	return nil
-}
-
-// isOlder reports whether a was created before b. If both were created in the same second, the
-// name decides.
-func isOlder(a, b *autoscalingv1beta1.VerticalScaler) bool {
-	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
-		return a.Name < b.Name
-	}
-	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
 func (r *Reconciler) observePods(ctx context.Context, s *scope) (err error) {
@@ -223,6 +218,9 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) {
 		r.rollOut(ctx, s)
 	}
 	s.result.requeueIn(s.schedulingGrace())
+	if s.waitsForTable() {
+		s.result.requeueIn(tableWait)
+	}
 }
 
 // publish derives the conditions, writes the status if it differs, and returns the error of the

@@ -50,6 +50,7 @@ func TestSizedPodsCauseNoWritesEvenAfterARestart(t *testing.T) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		assert.Positive(c, testenv.EventReasons(c, env, w.scaler)["Resized"])
 	}, testenv.Timeout, testenv.Poll)
+	w.waitForTable(t)
 	w.assertNoWritesAfter(t, len(w.writes.All()))
 	w.manager.Stop() // This writes a checkpoint.
 	stopped, version := len(w.writes.All()), testenv.Refresh(t, env, w.scaler).ResourceVersion

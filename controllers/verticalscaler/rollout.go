@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
@@ -17,10 +16,14 @@ import (
 	"example.com/upright/internal/sizing"
 )
 
+// tableWait is the time after which to check again whether a size is in the table. A change of the
+// table triggers no reconcile of the scalers, because most of them need none.
+const tableWait = time.Second
+
 // rollOut starts a rollout if pods cannot be resized in place and a rollout is possible now.
 func (r *Reconciler) rollOut(ctx context.Context, s *scope) {
 	count, reason := s.result.toReplace()
-	if count == 0 || s.hasFailed() || s.policyMissing ||
+	if count == 0 || s.hasFailed() || !s.canSizeNewPods() ||
 		s.scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInPlaceOrRollout {
 		return
 	}
@@ -28,21 +31,16 @@ func (r *Reconciler) rollOut(ctx context.Context, s *scope) {
 		s.result.replaced(blocked, requeueAfter)
 		return
 	}
-	// New pods get the published size. If it differs, the write of the status triggers the
-	// reconcile that starts the rollout.
-	if s.isSizingPublished() {
-		if err := r.restart(ctx, s, reason); err != nil {
-			s.fail(autoscalingv1beta1.ReasonApplyFailed, "The rollout of the Deployment could not be started", err)
-			return
-		}
+	if !s.isInTable() {
+		// The size gets into the table after the status is written.
+		s.result.replaced(autoscalingv1beta1.ReasonRolloutInProgress, tableWait)
+		return
+	}
+	if err := r.restart(ctx, s, reason); err != nil {
+		s.fail(autoscalingv1beta1.ReasonApplyFailed, "The rollout of the Deployment could not be started", err)
+		return
 	}
 	s.result.replaced(autoscalingv1beta1.ReasonRolloutInProgress, 0)
-}
-
-// isSizingPublished reports whether new pods get the sizes of this reconcile.
-func (s *scope) isSizingPublished() bool {
-	return equality.Semantic.DeepEqual(s.scaler.Status.Sizing, s.status.Sizing) &&
-		s.scaler.Status.DeploymentName == s.status.DeploymentName
 }
 
 // restart sets the restart annotation of the pod template, as kubectl rollout restart does. It

@@ -37,6 +37,8 @@ type scope struct {
 	scaledByHPA map[corev1.ResourceName]string
 	// policyMissing is true if the API server does not size new pods.
 	policyMissing bool
+	// newPods is how new pods get their size.
+	newPods newPods
 
 	// Recommended.
 

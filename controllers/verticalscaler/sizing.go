@@ -24,7 +24,9 @@ func (s *scope) setSizing() {
 		s.status.Sizing, s.status.Fallback = nil, nil
 	case s.deployment == nil:
 	default:
-		s.status.Sizing, s.status.Fallback = s.fallBack(s.recommendedSizes())
+		sizes, fallback := s.fallBack(s.recommendedSizes())
+		sizing.SetTemplateLimits(sizes, &s.deployment.Spec.Template.Spec, s.constraints.LimitRanges)
+		s.status.Sizing, s.status.Fallback = sizes, fallback
 	}
 }
 

@@ -129,9 +129,9 @@ func TestAgeThenNameDecideWhichScalerIsOlder(t *testing.T) {
 		scaler.CreationTimestamp = metav1.Unix(second, 0)
 		return scaler
 	}
-	assert.True(t, isOlder(created("b", 1), created("a", 2)))
-	assert.False(t, isOlder(created("a", 2), created("b", 1)))
-	assert.True(t, isOlder(created("a", 1), created("b", 1)))
-	assert.False(t, isOlder(created("b", 1), created("a", 1)))
-	assert.False(t, isOlder(created("a", 1), created("a", 1)), "no scaler is older than itself")
+	assert.True(t, created("b", 1).IsOlderThan(created("a", 2)))
+	assert.False(t, created("a", 2).IsOlderThan(created("b", 1)))
+	assert.True(t, created("a", 1).IsOlderThan(created("b", 1)))
+	assert.False(t, created("b", 1).IsOlderThan(created("a", 1)))
+	assert.False(t, created("a", 1).IsOlderThan(created("a", 1)), "no scaler is older than itself")
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 
 	"example.com/upright/controllers/recommendation"
+	"example.com/upright/controllers/sizetable"
 	"example.com/upright/indexers"
 	"example.com/upright/internal/testenv"
 	"example.com/upright/mappers"
@@ -68,7 +69,11 @@ func addController(
 	if err != nil {
 		return err
 	}
+	tables, err := sizetable.AddToManager(mgr, controller.Options{}, recommender.Trigger)
+	if err != nil {
+		return err
+	}
 	return AddToManager(ctx, mgr, mappers.New(mgr.GetCache(), failures), recommender, Options{
-		Metrics: registry, Uncached: uncached, Controller: controller.Options{MaxConcurrentReconciles: 4},
+		Metrics: registry, Uncached: uncached, Tables: tables, Controller: controller.Options{MaxConcurrentReconciles: 4},
 	})
 }

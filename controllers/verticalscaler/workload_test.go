@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/controllers/sizetable"
 	"example.com/upright/internal/ssa"
 	"example.com/upright/internal/testenv"
 	"example.com/upright/internal/usage"
@@ -154,12 +155,43 @@ func (w *workload) waitForApplied(t *testing.T, status metav1.ConditionStatus, r
 	return testenv.ConditionMessage(w.scaler.Status.Conditions, "Applied")
 }
 
-// waitForSizing waits until status.sizing has exactly the given entries.
+// waitForSizing waits until status.sizing has exactly the given requests and limits.
 func (w *workload) waitForSizing(t *testing.T, want ...autoscalingv1beta1.ContainerSizing) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		testenv.AssertSameJSON(c, want, testenv.Refresh(c, w.env, w.scaler).Status.Sizing)
+		testenv.AssertSameJSON(c, want, withoutTemplateLimits(testenv.Refresh(c, w.env, w.scaler).Status.Sizing))
 	}, testenv.Timeout, testenv.Poll)
+}
+
+// waitForTable waits until the SizeTable of the namespace has the sizes of the scaler's status.
+func (w *workload) waitForTable(t *testing.T) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		table, err := sizetable.Get(context.Background(), w.env.Client, w.namespace)
+		if assert.NoError(c, err) && assert.NotNil(c, table) {
+			testenv.AssertSameJSON(c, sizetable.PodSize(testenv.Refresh(c, w.env, w.scaler).Status.Sizing), table.Deployments["web"])
+		}
+	}, testenv.Timeout, testenv.Poll)
+}
+
+// waitForNoTable waits until the namespace has no SizeTable.
+func (w *workload) waitForNoTable(t *testing.T) {
+	t.Helper()
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		table, err := sizetable.Get(context.Background(), w.env.Client, w.namespace)
+		assert.NoError(c, err)
+		assert.Nil(c, table)
+	}, testenv.Timeout, testenv.Poll)
+}
+
+// withoutTemplateLimits returns sizes without the limits of the template, which
+// TestSizingRecordsTheTemplatesLimits shows.
+func withoutTemplateLimits(sizes []autoscalingv1beta1.ContainerSizing) []autoscalingv1beta1.ContainerSizing {
+	sizes = slices.Clone(sizes)
+	for i := range sizes {
+		sizes[i].TemplateLimits = nil
+	}
+	return sizes
 }
 
 // waitForEvent waits until an event with a reason has been recorded once.

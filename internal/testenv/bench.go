@@ -28,7 +28,7 @@ func FullOr(full, few int) int {
 }
 
 // Fill calls create for 0 to count-1, 16 at a time.
-func Fill(b *testing.B, count int, create func(i int) error) {
+func Fill(b testing.TB, count int, create func(i int) error) {
 	b.Helper()
 	var group errgroup.Group
 	group.SetLimit(fillers)
