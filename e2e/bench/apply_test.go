@@ -121,8 +121,9 @@ func (a *applyBench) raiseAll(b *testing.B) {
 	b.ReportMetric(float64(slices.Max(slices.Collect(maps.Values(resizes)))), "max-resizes/pod")
 	b.ReportMetric(float64(len(selected(written, isScalerStatus)))/float64(a.scalers), "status-writes/scaler")
 	b.ReportMetric(float64(len(selected(written, request.isEvent)))/float64(a.scalers), "events/scaler")
+	b.ReportMetric(float64(len(selected(written, isSizeTable))), "table-writes")
 	others := selected(written, func(r request) bool {
-		return !isResize(r) && !isScalerStatus(r) && !r.isEvent() && !isCheckpoint(r)
+		return !isResize(r) && !isScalerStatus(r) && !isSizeTable(r) && !r.isEvent() && !isCheckpoint(r)
 	})
 	assert.Empty(b, others, "other writes")
 }
@@ -216,5 +217,7 @@ func minimumMemory(memory resource.Quantity) *corev1.LimitRange {
 		}},
 	}
 }
+
+func isSizeTable(r request) bool { return r.Object.Resource == "sizetables" && isWrite(r) }
 
 func isResize(r request) bool { return r.Object.Resource == "pods" && r.Object.Subresource == "resize" }

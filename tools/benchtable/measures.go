@@ -271,6 +271,11 @@ var measures = []measure{
 		format: number, objects: 1000, aim: new(1.0),
 	},
 	{
+		key:    key{"Apply/scalers", "table-writes"},
+		label:  "  writes of the SizeTable",
+		format: number, objects: 1000, aim: new(60.0),
+	},
+	{
 		key:    key{"Apply/scalers", "status-writes/scaler"},
 		label:  "  status writes per VerticalScaler",
 		format: number, objects: 1000,
