@@ -97,7 +97,7 @@ help: ## List the targets
 		/^##@/ {printf "\n%s\n", substr($$0, 5)} \
 		/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# Always run the go command: it knows whether these are up to date.
+# Always run the go command, which rebuilds only what is out of date.
 .PHONY: bin/manager $(TOOLS)/local $(BENCHTABLE)
 bin/manager:
 	go build -o $@ ./cmd/manager
