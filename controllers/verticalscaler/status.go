@@ -38,11 +38,14 @@ func (r *Reconciler) writeStatus(ctx context.Context, s *scope) error {
 // setConditions sets the conditions of the status. A condition that a failed step has not
 // evaluated is Unknown.
 func (s *scope) setConditions() {
-	conditions := []metav1.Condition{s.targetFound()}
-	if s.failedWith(autoscalingv1beta1.ReasonObserveFailed) == nil {
-		conditions = append(conditions, s.conflicted(), s.recommendationReady())
+	target, applied := s.targetFound(), s.applied()
+	conditions := []metav1.Condition{target, applied}
+	if f := s.failedWith(autoscalingv1beta1.ReasonObserveFailed); f != nil {
+		conditions = append(conditions, f.unknown(autoscalingv1beta1.ConditionReady))
+	} else {
+		conflicted, recommended := s.conflicted(), s.recommendationReady()
+		conditions = []metav1.Condition{target, conflicted, recommended, applied, s.ready(target, conflicted, recommended)}
 	}
-	conditions = append(conditions, s.applied(), s.ready())
 	s.status.Conditions = slices.DeleteFunc(s.status.Conditions, func(c metav1.Condition) bool {
 		return c.Reason == autoscalingv1beta1.ReasonPending
 	})
@@ -145,12 +148,11 @@ func (s *scope) missingRecommendations() []string {
 }
 
 // ready returns the condition Ready, which summarizes the others. Its reason is the first obstacle.
-func (s *scope) ready() metav1.Condition {
+func (s *scope) ready(target, conflicted, recommended metav1.Condition) metav1.Condition {
 	const conditionType = autoscalingv1beta1.ConditionReady
-	if f := s.failedWith(autoscalingv1beta1.ReasonObserveFailed, autoscalingv1beta1.ReasonRecommendFailed); f != nil {
+	if f := s.failedWith(autoscalingv1beta1.ReasonRecommendFailed); f != nil {
 		return f.unknown(conditionType)
 	}
-	conflicted, target, recommended := s.conflicted(), s.targetFound(), s.recommendationReady()
 	switch {
 	case conflicted.Status == metav1.ConditionTrue:
 		return newCondition(conditionType, metav1.ConditionFalse, conflicted.Reason, conflicted.Message)
