@@ -48,10 +48,11 @@ func TestMissingAdmissionPolicyAllowsResizesButNoRollouts(t *testing.T) {
 		testenv.RunPod(t, env, pod)
 	}
 	w.waitForApplied(t, isTrue, "Sized")
+	created := w.newPod(newContainer("web", small, nil))
+	w.waitForNewPod(t, created, large, nil) // From now on, only the policy's removal stops this.
 	install := uninstallAdmission(t, 0)
 	assert.Contains(t, w.waitForApplied(t, isFalse, "AdmissionPolicyMissing"), "kubectl apply -k deploy/admission")
 	w.waitForEvent(t, "AdmissionPolicyMissing")
-	created := w.newPod(newContainer("web", small, nil))
 	w.waitForNewPod(t, created, small, nil)
 	testenv.RunPod(t, env, testenv.Create(t, env, created))
 	w.waitForResources(t, created, 0, large, nil)
