@@ -54,15 +54,17 @@ func TestEmptyBehaviorGetsDefaults(t *testing.T) {
 		require.NoError(t, env.Client.Get(t.Context(), client.ObjectKeyFromObject(scaler), typed))
 		return typed.Spec.Behavior
 	}
-	assert.Equal(t, &autoscalingv1beta1.Behavior{MaxRestartingPercent: 25}, created(""))
+	assert.Equal(t, &autoscalingv1beta1.Behavior{MaxRestartingPercent: 25, TrialSeconds: new(int32(3600))}, created(""))
 	got := created("scaleUp: {}, scaleDown: {}, rollout: {}")
-	for _, rules := range []*autoscalingv1beta1.ScalingRules{got.ScaleUp, got.ScaleDown} {
+	for _, rules := range []*autoscalingv1beta1.ScalingRules{got.ScaleUp, &got.ScaleDown.ScalingRules} {
 		assert.Equal(t, int32(43200), *rules.StabilizationWindowSeconds)
 		assert.Equal(t, "100m", rules.Tolerance.String())
 		assert.Empty(t, rules.SelectPolicy)
 	}
 	assert.Equal(t, &autoscalingv1beta1.RolloutRules{CooldownSeconds: new(int32(3600))}, got.Rollout)
 	assert.Equal(t, int32(25), got.MaxRestartingPercent)
+	assert.Equal(t, int32(86400), *got.ScaleDown.MinimumHistorySeconds)
+	assert.Equal(t, int32(3600), *got.TrialSeconds)
 }
 
 func TestSizingDescriptionMentionsThePinAnnotation(t *testing.T) {

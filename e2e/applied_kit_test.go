@@ -45,7 +45,9 @@ func newImmediateScaler(namespace, deployment string) *autoscalingv1beta1.Vertic
 	recommendFixed(scaler, recommendedResources.Requests)
 	immediate := &autoscalingv1beta1.ScalingRules{StabilizationWindowSeconds: ptr.To[int32](0)}
 	scaler.Spec.Behavior = &autoscalingv1beta1.Behavior{
-		ScaleUp: immediate, ScaleDown: immediate, Rollout: &autoscalingv1beta1.RolloutRules{CooldownSeconds: ptr.To[int32](0)},
+		ScaleUp:   immediate,
+		ScaleDown: &autoscalingv1beta1.ScaleDownRules{ScalingRules: *immediate, MinimumHistorySeconds: ptr.To[int32](0)},
+		Rollout:   &autoscalingv1beta1.RolloutRules{CooldownSeconds: ptr.To[int32](0)},
 	}
 	return scaler
 }

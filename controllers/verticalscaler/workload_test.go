@@ -98,7 +98,8 @@ func only(name corev1.ResourceName, of corev1.ResourceList) corev1.ResourceList 
 func immediateBehavior() *autoscalingv1beta1.Behavior {
 	rules := &autoscalingv1beta1.ScalingRules{StabilizationWindowSeconds: new(int32(0))}
 	return &autoscalingv1beta1.Behavior{
-		ScaleUp: rules, ScaleDown: rules.DeepCopy(),
+		ScaleUp:   rules,
+		ScaleDown: &autoscalingv1beta1.ScaleDownRules{ScalingRules: *rules.DeepCopy(), MinimumHistorySeconds: new(int32(0))},
 		Rollout: &autoscalingv1beta1.RolloutRules{CooldownSeconds: new(int32(0))},
 	}
 }

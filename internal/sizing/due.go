@@ -121,7 +121,10 @@ func rulesOf(behavior *autoscalingv1beta1.Behavior) (up, down rules) {
 	if behavior == nil {
 		behavior = &autoscalingv1beta1.Behavior{}
 	}
-	return rulesFrom(behavior.ScaleUp), rulesFrom(behavior.ScaleDown)
+	if behavior.ScaleDown == nil {
+		return rulesFrom(behavior.ScaleUp), rulesFrom(nil)
+	}
+	return rulesFrom(behavior.ScaleUp), rulesFrom(&behavior.ScaleDown.ScalingRules)
 }
 
 func rulesFrom(spec *autoscalingv1beta1.ScalingRules) rules {

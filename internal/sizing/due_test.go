@@ -40,7 +40,7 @@ func TestRequestFollowsItsTarget(t *testing.T) {
 		never
 	)
 	behavior := func(up, down autoscalingv1beta1.ScalingRules) *autoscalingv1beta1.Behavior {
-		return &autoscalingv1beta1.Behavior{ScaleUp: &up, ScaleDown: &down}
+		return &autoscalingv1beta1.Behavior{ScaleUp: &up, ScaleDown: &autoscalingv1beta1.ScaleDownRules{ScalingRules: down}}
 	}
 	window := func(seconds int32) autoscalingv1beta1.ScalingRules {
 		return autoscalingv1beta1.ScalingRules{StabilizationWindowSeconds: &seconds}

@@ -37,15 +37,38 @@ type ScalingRules struct {
 	SelectPolicy SelectPolicy `json:"selectPolicy,omitempty"`
 }
 
+// ScaleDownRules control when running pods and new pods get less.
+type ScaleDownRules struct {
+	ScalingRules `json:",inline"`
+
+	// Time, in seconds, that the usage history of a container must span before new pods and
+	// running pods get less than the Deployment's pod template requests. A size above the
+	// template's needs no history.
+	// +kubebuilder:default=86400
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2419200
+	// +optional
+	MinimumHistorySeconds *int32 `json:"minimumHistorySeconds,omitempty"`
+}
+
 // Behavior controls when running pods follow the recommendation.
 type Behavior struct {
 	// When requests of running pods are raised.
 	// +optional
 	ScaleUp *ScalingRules `json:"scaleUp,omitempty"`
 
-	// When requests of running pods are lowered.
+	// When requests are lowered.
 	// +optional
-	ScaleDown *ScalingRules `json:"scaleDown,omitempty"`
+	ScaleDown *ScaleDownRules `json:"scaleDown,omitempty"`
+
+	// Time, in seconds, that pods must run well with a size before it becomes the last known good
+	// size: they are ready, no container restarts, and none runs out of memory. If pods do worse
+	// within this time after their size was lowered, they get the last known good size again.
+	// +kubebuilder:default=3600
+	// +kubebuilder:validation:Minimum=60
+	// +kubebuilder:validation:Maximum=604800
+	// +optional
+	TrialSeconds *int32 `json:"trialSeconds,omitempty"`
 
 	// Percentage of the Deployment's pods in which a resize may restart containers at the same
 	// time. The limit is at least one pod. Pods that are not ready and pods with a resize in

@@ -273,17 +273,33 @@ type ContainerSizing struct {
 	TemplateLimits corev1.ResourceList `json:"templateLimits,omitempty"`
 }
 
+// FallbackSize is the size that new pods get during a fallback.
+//
+// +kubebuilder:validation:Enum=LastKnownGood;Template
+type FallbackSize string
+
+const (
+	// FallbackLastKnownGood is at most the size with which pods last ran well.
+	FallbackLastKnownGood FallbackSize = "LastKnownGood"
+	// FallbackTemplate is at most the size in the Deployment's pod template.
+	FallbackTemplate FallbackSize = "Template"
+)
+
 // Fallback describes why new pods temporarily do not get the recommended size. Pods with that
 // size could not be created or scheduled.
 type Fallback struct {
-	// Reason for the fallback: QuotaExceeded if a ResourceQuota rejected new pods, or
-	// Unschedulable if no node had room for a new pod.
-	// +kubebuilder:validation:Enum=QuotaExceeded;Unschedulable
+	// Reason for the fallback: QuotaExceeded if a ResourceQuota rejected new pods, CreationRefused
+	// if something else rejected them, or Unschedulable if no node had room for a new pod.
+	// +kubebuilder:validation:Enum=QuotaExceeded;CreationRefused;Unschedulable
 	Reason string `json:"reason"`
 
 	// Message from the API server or the scheduler.
 	// +optional
 	Message string `json:"message,omitempty"`
+
+	// Size that new pods get at most: LastKnownGood or Template.
+	// +optional
+	Size FallbackSize `json:"size,omitempty"`
 
 	// Time when the fallback started.
 	Since metav1.Time `json:"since"`
@@ -292,6 +308,72 @@ type Fallback struct {
 	// earlier. If pods still cannot be created or scheduled, the next fallback lasts twice as
 	// long, up to 24 hours.
 	Until metav1.Time `json:"until"`
+}
+
+// ObservedSize is a size that pods have had since a time.
+type ObservedSize struct {
+	// Sizes of the containers.
+	// +listType=map
+	// +listMapKey=containerName
+	Sizes []ContainerSizing `json:"sizes"`
+
+	// Time since when the pods have had these sizes.
+	Since metav1.Time `json:"since"`
+}
+
+// Revert describes why pods got a previous, larger size again. They did worse after their size
+// was lowered.
+type Revert struct {
+	// Reason for the revert: OOMKilled if a container ran out of memory, Restarted if a container
+	// restarted, or NotReady if a pod did not become ready.
+	// +kubebuilder:validation:Enum=OOMKilled;Restarted;NotReady
+	Reason string `json:"reason"`
+
+	// What happened, and in which pod.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// Time when the revert started.
+	Since metav1.Time `json:"since"`
+
+	// Time when sizes may be lowered again. If pods do worse again, the next revert lasts twice as
+	// long, up to a week.
+	Until metav1.Time `json:"until"`
+}
+
+// RolloutState is the progress of a rollout.
+//
+// +kubebuilder:validation:Enum=Requested;Started;Completed
+type RolloutState string
+
+const (
+	// RolloutRequested is a rollout that is about to start.
+	RolloutRequested RolloutState = "Requested"
+	// RolloutStarted is a rollout in progress.
+	RolloutStarted RolloutState = "Started"
+	// RolloutCompleted is a rollout that has ended, whatever it has achieved.
+	RolloutCompleted RolloutState = "Completed"
+)
+
+// RolloutStatus describes the last rollout that the VerticalScaler requested.
+type RolloutStatus struct {
+	// Reason why pods had to be replaced.
+	Reason string `json:"reason"`
+
+	// Hash of what the rollout was for: the sizing, the Deployment's pod template and the admission
+	// policy. There is at most one rollout for the same cause.
+	Cause string `json:"cause"`
+
+	// Progress of the rollout: Requested, Started or Completed.
+	State RolloutState `json:"state"`
+
+	// Time when the rollout was requested. It is the value of the annotation that starts it.
+	RequestedAt metav1.Time `json:"requestedAt"`
+
+	// Number of rollouts in succession that did not give pods their size. Each doubles the
+	// cooldown, up to a week.
+	// +optional
+	Ineffective int32 `json:"ineffective,omitempty"`
 }
 
 // VerticalScalerStatus is the observed state of a VerticalScaler.
@@ -329,6 +411,24 @@ type VerticalScalerStatus struct {
 	// stays after the fallback for as long as the fallback lasted.
 	// +optional
 	Fallback *Fallback `json:"fallback,omitempty"`
+
+	// Sizes with which pods last ran well for spec.behavior.trialSeconds.
+	// +optional
+	LastKnownGood *ObservedSize `json:"lastKnownGood,omitempty"`
+
+	// Sizes that pods have now, while they are not known to run well.
+	// +optional
+	Trial *ObservedSize `json:"trial,omitempty"`
+
+	// Details about a revert. A revert starts if pods do worse after their size was lowered.
+	// During the revert, pods get at least the last known good sizes. This field stays after the
+	// revert for as long as the revert lasted.
+	// +optional
+	Revert *Revert `json:"revert,omitempty"`
+
+	// Last rollout that the VerticalScaler requested.
+	// +optional
+	Rollout *RolloutStatus `json:"rollout,omitempty"`
 
 	// Conditions of the VerticalScaler: Ready, TargetFound, Conflicted, RecommendationReady and
 	// Applied. Ready is the condition to wait for.
