@@ -130,13 +130,13 @@ func TestOnlyPodChangesThatMatterAreAccepted(t *testing.T) {
 		"restarted after the kill": {func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses[0].LastTerminationState = pod.Status.ContainerStatuses[0].State
 			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{}
-		}, false},
+		}, true},
 		"unschedulable":               {addUnschedulable(""), true},
 		"unschedulable but nominated": {addUnschedulable("node"), false},
 		"scheduled": {func(pod *corev1.Pod) {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 		}, false},
-		"restarted after another failure": {func(pod *corev1.Pod) { pod.Status.ContainerStatuses[1].RestartCount++ }, false},
+		"restarted after another failure": {func(pod *corev1.Pod) { pod.Status.ContainerStatuses[1].RestartCount++ }, true},
 	} {
 		assert.Equal(t, test.want, accepts.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: cached(test.change)}), name)
 	}

@@ -5,9 +5,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"example.com/upright/internal/pods"
 )
+
+// reasonCompleted is the kubelet's reason for the termination of a container that succeeded.
+const reasonCompleted = "Completed"
 
 // Trimmer drops the fields of objects that no controller reads. Equal resource lists and hash
 // labels are stored once: the pods of a ReplicaSet have the same ones, and a map of two entries
@@ -126,24 +127,47 @@ func (t *Trimmer) Containers(containers []corev1.Container) []corev1.Container {
 	return trimmed
 }
 
-// trimStatuses keeps whether containers run, the resources they have, and their last OOM kill.
+// trimStatuses keeps the containers' states, restarts, and the resources they have.
 func (t *Trimmer) trimStatuses(statuses []corev1.ContainerStatus) []corev1.ContainerStatus {
 	trimmed := make([]corev1.ContainerStatus, len(statuses))
 	for i := range statuses {
-		trimmed[i].Name = statuses[i].Name
-		if statuses[i].State.Running != nil {
-			trimmed[i].State.Running = &corev1.ContainerStateRunning{}
+		status := &statuses[i]
+		trimmed[i] = corev1.ContainerStatus{
+			Name:                 status.Name,
+			RestartCount:         status.RestartCount,
+			State:                trimState(status.State),
+			LastTerminationState: corev1.ContainerState{Terminated: trimTerminated(status.LastTerminationState.Terminated)},
 		}
-		if has := statuses[i].Resources; has != nil {
+		if has := status.Resources; has != nil {
 			trimmed[i].Resources = &corev1.ResourceRequirements{Requests: t.sizedOnly(has.Requests), Limits: t.sizedOnly(has.Limits)}
-		}
-		if end := pods.LastOOMKill(&statuses[i]); end != nil {
-			trimmed[i].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
-				Reason: end.Reason, FinishedAt: end.FinishedAt,
-			}
 		}
 	}
 	return trimmed
+}
+
+// trimState keeps when a container started, why it waits, or how it ended. The end of an init
+// container that has done its work is not read.
+func trimState(state corev1.ContainerState) (trimmed corev1.ContainerState) {
+	if state.Running != nil {
+		trimmed.Running = &corev1.ContainerStateRunning{StartedAt: state.Running.StartedAt}
+	}
+	if state.Waiting != nil {
+		trimmed.Waiting = &corev1.ContainerStateWaiting{Reason: state.Waiting.Reason}
+	}
+	if end := state.Terminated; end != nil && end.Reason != reasonCompleted {
+		trimmed.Terminated = trimTerminated(end)
+	}
+	return trimmed
+}
+
+// trimTerminated keeps why and when a container ended. Most containers have never ended.
+func trimTerminated(end *corev1.ContainerStateTerminated) *corev1.ContainerStateTerminated {
+	if end == nil {
+		return nil
+	}
+	return &corev1.ContainerStateTerminated{
+		Reason: end.Reason, ExitCode: end.ExitCode, StartedAt: end.StartedAt, FinishedAt: end.FinishedAt,
+	}
 }
 
 // sizedOnly returns the CPU and memory of a resource list, to be read only.

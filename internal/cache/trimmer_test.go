@@ -53,6 +53,13 @@ func TestTrimReturnsOtherValuesUnchanged(t *testing.T) {
 	assert.Equal(t, "text", out)
 }
 
+// terminatedState returns what Trim keeps of the state of a container that ended.
+func terminatedState(reason string, second int64) corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		Reason: reason, StartedAt: metav1.Unix(1, 0), FinishedAt: metav1.Unix(second, 0), ExitCode: 137,
+	}}
+}
+
 // fullPod returns a pod with more fields than a controller reads.
 func fullPod() *corev1.Pod {
 	pod := testenv.NewPod("one", "web", "aaaaa", "app", "log")
@@ -71,21 +78,27 @@ func fullPod() *corev1.Pod {
 	app.Resources.Requests[corev1.ResourceEphemeralStorage] = resource.MustParse("1Gi")
 	app.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: "memory", RestartPolicy: "RestartContainer"}}
 	terminated := func(reason string, second int64) corev1.ContainerState {
-		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			Reason: reason, FinishedAt: metav1.Unix(second, 0), ExitCode: 137, ContainerID: "c",
-		}}
+		state := terminatedState(reason, second)
+		state.Terminated.ContainerID, state.Terminated.Message = "c", "killed"
+		return state
 	}
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, PodIP: "10.0.0.1", QOSClass: corev1.PodQOSBurstable,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, LastProbeTime: metav1.Unix(3, 0)}, {Type: corev1.PodInitialized}},
 		InitContainerStatuses: []corev1.ContainerStatus{
 			{Name: "migrate", State: terminated("Completed", 1)},
-			{Name: "proxy", Image: "web:1", LastTerminationState: terminated("OOMKilled", 3)},
+			{
+				Name: "proxy", Image: "web:1", RestartCount: 1, LastTerminationState: terminated("OOMKilled", 3),
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+					Reason: "CrashLoopBackOff", Message: "back-off 10s restarting failed container",
+				}},
+			},
 		},
 		ContainerStatuses: []corev1.ContainerStatus{
 			{Name: "app", RestartCount: 2, State: terminated("OOMKilled", 5), LastTerminationState: terminated("OOMKilled", 4)},
 			{
-				Name: "log", LastTerminationState: terminated("Error", 4),
+				Name: "log", LastTerminationState: terminated("Error", 4), RestartCount: 1,
+				State:     corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Unix(5, 0)}},
 				Resources: &corev1.ResourceRequirements{Requests: testenv.Amounts("1", "1Gi")},
 			},
 		},
@@ -102,11 +115,6 @@ func trimmedPod() *corev1.Pod {
 	app, sidecar := container("app"), container("proxy")
 	app.Resources.Limits, app.ResizePolicy = testenv.Amounts("1", "1Gi"), full.Spec.Containers[0].ResizePolicy
 	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
-	killedAt := func(name string, second int64) corev1.ContainerStatus {
-		return corev1.ContainerStatus{Name: name, LastTerminationState: corev1.ContainerState{
-			Terminated: &corev1.ContainerStateTerminated{Reason: "OOMKilled", FinishedAt: metav1.Unix(second, 0)},
-		}}
-	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: full.Name, Namespace: "one", UID: "u1", ResourceVersion: "7",
@@ -121,10 +129,18 @@ func trimmedPod() *corev1.Pod {
 		},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, QOSClass: corev1.PodQOSBurstable, Conditions: []corev1.PodCondition{{Type: corev1.PodReady}},
-			InitContainerStatuses: []corev1.ContainerStatus{{Name: "migrate"}, killedAt("proxy", 3)},
+			InitContainerStatuses: []corev1.ContainerStatus{{Name: "migrate"}, {
+				Name: "proxy", RestartCount: 1, LastTerminationState: terminatedState("OOMKilled", 3),
+				State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			}},
 			ContainerStatuses: []corev1.ContainerStatus{
-				killedAt("app", 5),
-				{Name: "log", Resources: &corev1.ResourceRequirements{Requests: testenv.Amounts("1", "1Gi")}},
+				{
+					Name: "app", RestartCount: 2,
+					State: terminatedState("OOMKilled", 5), LastTerminationState: terminatedState("OOMKilled", 4),
+				},
+				{Name: "log", RestartCount: 1, LastTerminationState: terminatedState("Error", 4),
+					State:     corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Unix(5, 0)}},
+					Resources: &corev1.ResourceRequirements{Requests: testenv.Amounts("1", "1Gi")}},
 			},
 		},
 	}
