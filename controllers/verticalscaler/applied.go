@@ -26,6 +26,16 @@ func (s *scope) applied() metav1.Condition {
 		}
 	}
 	condition := s.appliedToPods()
+	if s.isReverted() {
+		condition.Status, condition.Reason = metav1.ConditionFalse, autoscalingv1beta1.ReasonReverted
+		condition.Message = s.revertMessage()
+		if reason, message := s.result.summary(); reason != "" {
+			condition.Message += " " + message
+		}
+	}
+	if len(s.unproven) > 0 {
+		condition.Message += " " + s.unprovenMessage()
+	}
 	if below := s.belowTarget(); condition.Status == metav1.ConditionTrue && !s.isPinned() && len(below) > 0 {
 		condition.Message += fmt.Sprintf(" A limit or a LimitRange keeps these containers below their target: %s.",
 			strings.Join(below, ", "))
@@ -62,6 +72,8 @@ func (s *scope) nothingToApply() (reason, message string) {
 		return "", ""
 	case len(s.status.Recommendations) > 0 && len(s.scaledByHPA) > 0:
 		return autoscalingv1beta1.ReasonHPAOnSameResource, "There is no resource to size: " + s.leftToHPA()
+	case len(s.unproven) > 0:
+		return autoscalingv1beta1.ReasonInsufficientHistory, s.unprovenMessage()
 	default:
 		return autoscalingv1beta1.ReasonNothingToApply,
 			"No container selected by spec.containerPolicies has a recommendation."

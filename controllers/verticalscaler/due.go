@@ -32,6 +32,9 @@ func (s *scope) due(pod *corev1.Pod, killed map[string]bool) (due []autoscalingv
 		}
 		dueNow, waits := sizing.Due(s.scaler.Spec.Behavior, &containers[i], s.status.Sizing[size],
 			recommended, targetRange, killed[name])
+		if s.isReverted() {
+			sizing.AddRaises(&dueNow, &containers[i], &s.status.Sizing[size])
+		}
 		due = append(due, dueNow)
 		isWaiting = isWaiting || waits
 	}

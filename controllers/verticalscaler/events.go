@@ -32,6 +32,7 @@ var refusals = []string{
 	autoscalingv1beta1.ReasonResizeInfeasible,
 	autoscalingv1beta1.ReasonResizeRefused,
 	autoscalingv1beta1.ReasonResizeUnsupported,
+	autoscalingv1beta1.ReasonReverted,
 	autoscalingv1beta1.ReasonRolloutNeedsOutage,
 	autoscalingv1beta1.ReasonSizeNotTaken,
 	autoscalingv1beta1.ReasonSizeTableFailed,

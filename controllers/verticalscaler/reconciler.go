@@ -201,6 +201,7 @@ func (*Reconciler) size(s *scope) {
 	if s.hasFailed() {
 		return
 	}
+	s.setTrial()
 	s.setSizing()
 	s.status.ObservedGeneration = s.scaler.Generation
 }

@@ -47,6 +47,10 @@ type scope struct {
 	// unavailable is why usage cannot be read, and what to do; empty if it can.
 	unavailable string
 
+	// unproven are the containers that do not get less than the template requests, because their
+	// history is too short.
+	unproven []string
+
 	// status is the status to publish. Recommend and size fill it in.
 	status autoscalingv1beta1.VerticalScalerStatus
 
@@ -72,6 +76,7 @@ func newScope(scaler *autoscalingv1beta1.VerticalScaler, now time.Time) *scope {
 	if s.status.DeploymentName != scaler.Spec.DeploymentName {
 		s.status.DeploymentName = scaler.Spec.DeploymentName
 		s.status.Recommendations, s.status.Sizing, s.status.Fallback = nil, nil, nil
+		s.status.LastKnownGood, s.status.Trial, s.status.Revert, s.status.Rollout = nil, nil, nil, nil
 	}
 	return s
 }

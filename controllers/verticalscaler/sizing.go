@@ -1,16 +1,22 @@
 package verticalscaler
 
 import (
+	"fmt"
 	"maps"
+	"strconv"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/controllers/recommendation"
-	"example.com/upright/internal/pods"
 	"example.com/upright/internal/sizing"
 )
+
+// defaultMinimumHistory is the API's default of spec.behavior.scaleDown.minimumHistorySeconds.
+const defaultMinimumHistory = 24 * time.Hour
 
 // setSizing sets the size of new pods in the status. The size does not change while the target
 // does not exist.
@@ -35,10 +41,12 @@ func (s *scope) setSizing() {
 func (s *scope) recommendedSizes() []autoscalingv1beta1.ContainerSizing {
 	template := &s.deployment.Spec.Template.Spec
 	targets := map[string]corev1.ResourceList{}
-	for _, container := range pods.Sizable(template) {
-		target := maps.Clone(s.recommendedFor(container.Name))
+	for _, own := range sizing.OfTemplate(template, s.constraints.LimitRanges) {
+		target := maps.Clone(s.recommendedFor(own.ContainerName))
 		maps.DeleteFunc(target, func(name corev1.ResourceName, _ resource.Quantity) bool { return s.scaledByHPA[name] != "" })
-		targets[container.Name] = target
+		s.withholdUnproven(&own, target)
+		s.raiseToPrevious(own.ContainerName, target)
+		targets[own.ContainerName] = target
 	}
 	return sizing.Template(&s.scaler.Spec, template, targets, s.constraints.LimitRanges)
 }
@@ -49,4 +57,48 @@ func (s *scope) recommendedFor(container string) corev1.ResourceList {
 		return found.Target
 	}
 	return nil
+}
+
+// withholdUnproven removes the targets of a container that are below what the template requests,
+// until its history is long enough. New pods then get what the template requests. own are the
+// template's resources.
+func (s *scope) withholdUnproven(own *autoscalingv1beta1.ContainerSizing, targets corev1.ResourceList) {
+	left := s.minimumHistory() - s.historyOf(own.ContainerName)
+	if left <= 0 {
+		return
+	}
+	before := len(targets)
+	maps.DeleteFunc(targets, func(name corev1.ResourceName, target resource.Quantity) bool {
+		request := own.Requests[name]
+		return target.Cmp(request) < 0
+	})
+	if len(targets) < before {
+		s.unproven = append(s.unproven, strconv.Quote(own.ContainerName))
+		// The span of the history grows when the next samples are read.
+		s.result.requeueIn(max(left, time.Minute))
+	}
+}
+
+func (s *scope) minimumHistory() time.Duration {
+	behavior := s.scaler.Spec.Behavior
+	if behavior != nil && behavior.ScaleDown != nil && behavior.ScaleDown.MinimumHistorySeconds != nil {
+		return time.Duration(*behavior.ScaleDown.MinimumHistorySeconds) * time.Second
+	}
+	return defaultMinimumHistory
+}
+
+// historyOf returns the time that the usage history of a container spans.
+func (s *scope) historyOf(container string) time.Duration {
+	for i := range s.recommendation.Recommendations {
+		if s.recommendation.Recommendations[i].ContainerName == container {
+			return s.recommendation.Recommendations[i].Span.Duration
+		}
+	}
+	return 0
+}
+
+// unprovenMessage describes which containers wait for a longer history.
+func (s *scope) unprovenMessage() string {
+	return fmt.Sprintf("A size below the Deployment's template needs %s of usage history; these containers keep what the template requests: %s.",
+		s.minimumHistory(), strings.Join(s.unproven, ", "))
 }

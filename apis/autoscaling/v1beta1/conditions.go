@@ -61,6 +61,12 @@ const (
 	// ReasonNothingToApply means that no container selected by spec.containerPolicies has a
 	// recommendation.
 	ReasonNothingToApply = "NothingToApply"
+	// ReasonInsufficientHistory means that all targets are below the Deployment's template, and that
+	// the usage history is too short to give pods less than that.
+	ReasonInsufficientHistory = "InsufficientHistory"
+	// ReasonReverted means that pods did worse after their size was lowered, and get at least the
+	// last known good size again.
+	ReasonReverted = "Reverted"
 	// ReasonApplyFailed means that the sizes could not be applied because of an error. The
 	// controller retries.
 	ReasonApplyFailed = "ApplyFailed"

@@ -80,7 +80,7 @@ type VerticalScalerSpec struct {
 	// +optional
 	Recommendation *RecommendationPolicy `json:"recommendation,omitempty"`
 
-	// When running pods follow the recommendation. New pods always follow it.
+	// When running pods follow the recommendation. New pods follow it at once.
 	// +optional
 	Behavior *Behavior `json:"behavior,omitempty"`
 

@@ -1,0 +1,195 @@
+package verticalscaler
+
+import (
+	"fmt"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/pods"
+	"example.com/upright/internal/sizing"
+)
+
+const (
+	// defaultTrial is the API's default of spec.behavior.trialSeconds.
+	defaultTrial = time.Hour
+	// revertTime is how long sizes are not lowered again after a revert. Each revert that soon
+	// follows another is twice as long, up to maxRevertTime.
+	revertTime    = 24 * time.Hour
+	maxRevertTime = 7 * 24 * time.Hour
+	// setbackShare is the number of pods per pod with a setback that make it a problem of the size:
+	// one of ten or fewer pods, ten of a hundred.
+	setbackShare = 10
+)
+
+// setTrial keeps the last known good sizes in the status. It starts a trial when the pods' sizes
+// change, ends it when the pods have run well for long enough, and starts a revert if they do worse
+// after their size was lowered.
+func (s *scope) setTrial() {
+	if !s.appliesSizes() {
+		if s.target != nil {
+			s.status.LastKnownGood, s.status.Trial, s.status.Revert = nil, nil, nil
+		}
+		return
+	}
+	if s.deployment == nil {
+		return
+	}
+	s.forgetRevert()
+	running := s.runningLatest()
+	if len(running) == 0 || len(s.status.Recommendations) == 0 {
+		return
+	}
+	least := sizing.Least(running)
+	if len(least) == 0 {
+		return // The pods have no requests and no limits.
+	}
+	switch known, trial := s.status.LastKnownGood, s.status.Trial; {
+	case known != nil && sizing.AreSame(known.Sizes, least):
+		s.status.Trial = nil
+		return
+	case trial == nil || !sizing.AreSame(trial.Sizes, least):
+		s.status.Trial = &autoscalingv1beta1.ObservedSize{Sizes: least, Since: metav1.NewTime(s.now).Rfc3339Copy()}
+	}
+	if sizing.IsLowered(least, s.previousSizes()) && !s.isReverted() && !s.isPinned() {
+		s.revertAfterSetback(running)
+	}
+	s.endTrial(running)
+}
+
+// runningLatest returns the running pods of the newest template.
+func (s *scope) runningLatest() []*corev1.Pod {
+	newest := pods.Newest(s.pods)
+	if newest == nil {
+		return nil
+	}
+	hash := newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	var latest []*corev1.Pod
+	for _, pod := range pods.Running(s.pods) {
+		if pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == hash {
+			latest = append(latest, pod)
+		}
+	}
+	return latest
+}
+
+// previousSizes returns the sizes that pods get again in a revert: the last known good ones, or
+// those of the template if none are known.
+func (s *scope) previousSizes() []autoscalingv1beta1.ContainerSizing {
+	if known := s.status.LastKnownGood; known != nil {
+		return known.Sizes
+	}
+	return sizing.OfTemplate(&s.deployment.Spec.Template.Spec, s.constraints.LimitRanges)
+}
+
+// endTrial makes the sizes of a trial the last known good ones when all pods have run well with
+// them for long enough.
+func (s *scope) endTrial(running []*corev1.Pod) {
+	trial := s.status.Trial
+	if trial == nil {
+		return
+	}
+	start := trial.Since.Time
+	for _, pod := range running {
+		if !pods.IsReady(pod) {
+			return // The pod's next event triggers a reconcile.
+		}
+		if setback := pods.SetbackSince(pod, start, s.now); setback != nil {
+			start = setback.At
+		}
+	}
+	if left := s.trialTime() - s.now.Sub(start); left > 0 {
+		s.result.requeueIn(left)
+		return
+	}
+	s.status.LastKnownGood = &autoscalingv1beta1.ObservedSize{Sizes: trial.Sizes, Since: metav1.NewTime(s.now).Rfc3339Copy()}
+	s.status.Trial = nil
+}
+
+func (s *scope) trialTime() time.Duration {
+	if behavior := s.scaler.Spec.Behavior; behavior != nil && behavior.TrialSeconds != nil {
+		return time.Duration(*behavior.TrialSeconds) * time.Second
+	}
+	return defaultTrial
+}
+
+// revertAfterSetback starts a revert if enough pods have had a setback since the trial began. An
+// OOM kill of one pod is enough.
+func (s *scope) revertAfterSetback(running []*corev1.Pod) {
+	var worst *pods.Setback
+	var of *corev1.Pod
+	count := 0
+	for _, pod := range running {
+		s.result.requeueIn(pods.NotReadyGraceLeft(pod, s.now))
+		setback := pods.SetbackSince(pod, s.status.Trial.Since.Time, s.now)
+		if setback == nil {
+			continue
+		}
+		count++
+		if worst == nil || setback.Reason == pods.SetbackOOMKilled && worst.Reason != pods.SetbackOOMKilled {
+			worst, of = setback, pod
+		}
+	}
+	if worst == nil || worst.Reason != pods.SetbackOOMKilled && count*setbackShare < len(running) {
+		return
+	}
+	since, length := metav1.NewTime(s.now).Rfc3339Copy(), revertTime
+	if previous := s.status.Revert; previous != nil {
+		length = min(2*previous.Until.Sub(previous.Since.Time), maxRevertTime)
+	}
+	s.status.Revert = &autoscalingv1beta1.Revert{
+		Reason: worst.Reason, Message: describeSetback(worst, of.Name), Since: since, Until: metav1.NewTime(since.Add(length)),
+	}
+}
+
+// describeSetback describes what happened to a pod.
+func describeSetback(setback *pods.Setback, pod string) string {
+	switch setback.Reason {
+	case pods.SetbackOOMKilled:
+		return fmt.Sprintf("container %q of pod %s ran out of memory", setback.Container, pod)
+	case pods.SetbackRestarted:
+		return fmt.Sprintf("container %q of pod %s restarted", setback.Container, pod)
+	default:
+		return fmt.Sprintf("pod %s did not become ready", pod)
+	}
+}
+
+// forgetRevert drops a revert that ended too long ago to count, or that belongs to another
+// generation of the spec.
+func (s *scope) forgetRevert() {
+	revert := s.status.Revert
+	if revert == nil {
+		return
+	}
+	length := revert.Until.Sub(revert.Since.Time)
+	if s.scaler.Status.ObservedGeneration != s.scaler.Generation || !s.now.Before(revert.Until.Add(length)) {
+		s.status.Revert = nil
+	}
+}
+
+// isReverted reports whether a revert is in force.
+func (s *scope) isReverted() bool {
+	return s.status.Revert != nil && s.now.Before(s.status.Revert.Until.Time)
+}
+
+// revertMessage describes a revert, and when it ends.
+func (s *scope) revertMessage() string {
+	return fmt.Sprintf("Pods did worse after their size was lowered (%s). Until %s, pods get at least the last known good size, "+
+		"see status.lastKnownGood. Then, or when spec changes, the controller lowers sizes again.",
+		s.status.Revert.Message, s.status.Revert.Until.UTC().Format(time.RFC3339))
+}
+
+// raiseToPrevious raises the targets of a container to the size from before, while a revert is in
+// force.
+func (s *scope) raiseToPrevious(container string, targets corev1.ResourceList) {
+	if !s.isReverted() {
+		return
+	}
+	if previous := sizing.SizeOf(s.previousSizes(), container); previous != nil {
+		sizing.RaiseTargets(&s.scaler.Spec, container, targets, previous.Requests)
+	}
+	s.result.requeueIn(s.status.Revert.Until.Sub(s.now))
+}

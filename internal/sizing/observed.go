@@ -1,0 +1,136 @@
+package sizing
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/pods"
+)
+
+// Least returns the least that any of the pods has of each resource, by container. What a pod has
+// is the less of what its spec says and of what the kubelet reports: a raise counts when it is in
+// force, and a lowered size when it is requested.
+func Least(all []*corev1.Pod) []autoscalingv1beta1.ContainerSizing {
+	var sizes []autoscalingv1beta1.ContainerSizing
+	for i, pod := range all {
+		if i == 0 {
+			for _, container := range pods.Sizable(&pod.Spec) {
+				sizes = append(sizes, autoscalingv1beta1.ContainerSizing{ContainerName: container.Name})
+			}
+		}
+		for j := range sizes {
+			container := containerOf(&pod.Spec, sizes[j].ContainerName)
+			if container == nil {
+				continue
+			}
+			lowerTo(&sizes[j], &container.Resources, i == 0)
+			if status := statusOf(pod, container.Name); status != nil && status.Resources != nil {
+				lowerTo(&sizes[j], status.Resources, false)
+			}
+		}
+	}
+	return withoutEmpty(sizes)
+}
+
+// lowerTo lowers a size to resources. The first resources set it.
+func lowerTo(size *autoscalingv1beta1.ContainerSizing, resources *corev1.ResourceRequirements, isFirst bool) {
+	for _, r := range sizedResources {
+		r.lower(&size.Requests, resources.Requests, isFirst)
+		r.lower(&size.Limits, resources.Limits, isFirst)
+	}
+}
+
+// lower lowers the amount of the resource to that of another list. The first list sets it. A list
+// without the resource removes it.
+func (r sizedResource) lower(amounts *corev1.ResourceList, to corev1.ResourceList, isFirst bool) {
+	amount, isSet := to[r.name]
+	current, wasSet := (*amounts)[r.name]
+	switch {
+	case isFirst && isSet, wasSet && isSet && amount.Cmp(current) < 0:
+		r.set(amounts, r.amountOf(&amount))
+	case !isSet:
+		delete(*amounts, r.name)
+	}
+}
+
+// AreSame reports whether sizes are equal, whatever notation their amounts have.
+func AreSame(a, b []autoscalingv1beta1.ContainerSizing) bool {
+	return equality.Semantic.DeepEqual(a, b)
+}
+
+// IsLowered reports whether sizes request less of any resource than previous sizes do.
+func IsLowered(sizes, previous []autoscalingv1beta1.ContainerSizing) bool {
+	return slices.ContainsFunc(sizes, func(size autoscalingv1beta1.ContainerSizing) bool {
+		before := SizeOf(previous, size.ContainerName)
+		return before != nil && slices.ContainsFunc(sizedResources[:], func(r sizedResource) bool {
+			_, isSet := size.Requests[r.name]
+			return isSet && r.amountIn(size.Requests) < r.amountIn(before.Requests)
+		})
+	})
+}
+
+// SizeOf returns the size of a container, or nil.
+func SizeOf(sizes []autoscalingv1beta1.ContainerSizing, container string) *autoscalingv1beta1.ContainerSizing {
+	for i := range sizes {
+		if sizes[i].ContainerName == container {
+			return &sizes[i]
+		}
+	}
+	return nil
+}
+
+// OfTemplate returns the resources of a Deployment's template as sizes, with the defaults that
+// LimitRanges add.
+func OfTemplate(template *corev1.PodSpec, ranges []corev1.LimitRange) []autoscalingv1beta1.ContainerSizing {
+	planned := newLimitedPod(template, ranges)
+	var sizes []autoscalingv1beta1.ContainerSizing
+	for _, container := range pods.Sizable(&planned.spec) {
+		sizes = append(sizes, autoscalingv1beta1.ContainerSizing{
+			ContainerName: container.Name, Requests: container.Resources.Requests, Limits: container.Resources.Limits,
+		})
+	}
+	return sizes
+}
+
+// RaiseTargets raises the targets of a container to previous requests, as far as the scaler's
+// policy for the container allows. Resources without a target stay without.
+func RaiseTargets(
+	spec *autoscalingv1beta1.VerticalScalerSpec, container string, targets, previous corev1.ResourceList,
+) {
+	policy := policyOf(spec, container)
+	for _, r := range sizedResources {
+		target, hasTarget := targets[r.name]
+		if !hasTarget {
+			continue
+		}
+		least := r.amountIn(previous)
+		if policy != nil && policy.MaxAllowed != nil {
+			if most := r.maxAllowed(policy.MaxAllowed); most > 0 {
+				least = min(least, most)
+			}
+		}
+		if least > r.amountOf(&target) {
+			targets[r.name] = *r.quantity(least)
+		}
+	}
+}
+
+func (r sizedResource) maxAllowed(allowed *autoscalingv1beta1.ResourceAmounts) int64 {
+	if r.name == corev1.ResourceCPU {
+		return milliOf(allowed.CPU)
+	}
+	return bytesOf(allowed.Memory)
+}
+
+// AddRaises adds each resource of a size with which a container gets more to the size that is due.
+func AddRaises(due *autoscalingv1beta1.ContainerSizing, container *corev1.Container, size *autoscalingv1beta1.ContainerSizing) {
+	for _, r := range sizedResources {
+		if r.amountIn(size.Requests) > r.amountIn(container.Resources.Requests) {
+			r.copyAmount(&due.Requests, size.Requests)
+			r.copyAmount(&due.Limits, size.Limits)
+		}
+	}
+}
