@@ -12,10 +12,17 @@ GOLANGCI_LINT := $(TOOLS)/golangci-lint
 BENCHTABLE := $(TOOLS)/benchtable
 # benchtable has its own go.mod: the main one does not need what only benchtable imports.
 BENCHTABLE_MODULE := tools/benchtable
+IMAGE_MODULE := tools/image
+# A chart can only read files in its own folder, so generate copies what kustomize reads too.
+CHART := deploy/charts/upright
 PINNED_TOOLS := $(filter-out $(BENCHTABLE_MODULE)/go.mod,$(wildcard tools/*/go.mod))
 
 # Tests start the API server and etcd from this folder.
 export KUBEBUILDER_ASSETS := $(CURDIR)/$(TOOLS)
+
+# A static binary starts in an image without libraries. -trimpath makes the build independent of its
+# folder, and shares what is compiled with the image.
+STATIC := CGO_ENABLED=0
 
 # The race detector needs a C compiler.
 RACE := $(if $(shell command -v $$(go env CC)),-race)
@@ -56,6 +63,7 @@ run: build $(CLUSTER_TOOLS) bin/kubectl ## Install Upright and run the manager i
 .PHONY: test
 test: build $(TEST_TOOLS) ## Run all tests (unit, API server, whole cluster), then bench-short
 	GOWORK=off go test -C $(BENCHTABLE_MODULE) $(RACE) ./...
+	GOWORK=off go test -C $(IMAGE_MODULE) ./...
 	go build $(RACE) $$($(TEST_IMPORTS))
 	exec $(TOOLS)/local supervise go test -count=1 $(RACE) $(PARALLEL) -timeout 30m ./...
 	$(MAKE) --no-print-directory bench-short
@@ -72,6 +80,7 @@ bench-short: build $(TEST_TOOLS) $(BENCHTABLE) ## Run each benchmark once, with 
 lint: .tools/golangci-lint.mod ## Check style, formatting and the direction of imports
 	$(GOLANGCI_LINT) run ./...
 	cd $(BENCHTABLE_MODULE) && GOWORK=off ../../$(GOLANGCI_LINT) run ./...
+	cd $(IMAGE_MODULE) && GOWORK=off ../../$(GOLANGCI_LINT) run ./...
 
 .PHONY: verify
 verify: .tools/controller-gen.mod ## Check that generated files are up to date and that go.mod files are tidy
@@ -82,11 +91,23 @@ verify: .tools/controller-gen.mod ## Check that generated files are up to date a
 .PHONY: build
 build: $(TOOLS)/local bin/manager ## Build bin/manager
 
+.PHONY: image
+image: ## Build the container image as an OCI layout in dist/image
+	GOWORK=off go run -C $(IMAGE_MODULE) . -source $(CURDIR) -output $(CURDIR)/dist/image
+
+.PHONY: image-push
+image-push: ## Build the container image and push it: IMAGE=registry.example.com/upright:v0.2.0 make image-push
+	@test -n "$(IMAGE)" || { echo 'image-push: set IMAGE, for example IMAGE=registry.example.com/upright:v0.2.0' >&2; exit 1; }
+	GOWORK=off go run -C $(IMAGE_MODULE) . -source $(CURDIR) -output $(CURDIR)/dist/image -push $(IMAGE)
+
 .PHONY: generate
 generate: .tools/controller-gen.mod ## Generate deepcopy functions, CRDs and RBAC from the Go code
 	$(CONTROLLER_GEN) object paths=./apis/...
 	$(CONTROLLER_GEN) crd paths=./apis/... output:crd:dir=deploy/crds
 	$(CONTROLLER_GEN) rbac:roleName=upright-manager paths=./controllers/... paths=./cmd/... output:rbac:dir=deploy/rbac
+	@mkdir -p $(CHART)/files/crds
+	cp deploy/crds/*_*.yaml $(CHART)/files/crds/
+	cp deploy/admission/sizing.yaml deploy/rbac/{role,leader_election,user_roles,metrics_reader}.yaml $(CHART)/files/
 
 .PHONY: tools
 tools: $(patsubst tools/%/go.mod,.tools/%.mod,$(PINNED_TOOLS)) $(BENCHTABLE) bin/kubectl bin/helm bin/helm3 ## Build all tools
@@ -100,10 +121,10 @@ help: ## List the targets
 # Always run the go command, which rebuilds only what is out of date.
 .PHONY: bin/manager $(TOOLS)/local $(BENCHTABLE)
 bin/manager:
-	go build -o $@ ./cmd/manager
+	$(STATIC) go build -trimpath -o $@ ./cmd/manager
 
 $(TOOLS)/local:
-	go build -o $@ ./e2e/local
+	$(STATIC) go build -trimpath -o $@ ./e2e/local
 
 $(BENCHTABLE):
 	GOWORK=off go build -C $(BENCHTABLE_MODULE) -o ../../$@ .
