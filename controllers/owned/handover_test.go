@@ -125,10 +125,13 @@ func TestFooDoesNotDeletePreviousDeploymentThatChangedSinceItWasRead(t *testing.
 	t.Parallel()
 	namespace := env.Namespace(t)
 	foo := testenv.Create(t, env, fooKind.newObject(namespace, "previous"))
+	beforeDelete := func() {
+		previous := testenv.WaitForDeployment(t, env, namespace, "previous")
+		testenv.Edit(t, env, previous, func(d *appsv1.Deployment) { d.OwnerReferences = nil })
+	}
 	r := fooKind.reconcilerOf(foo, newDirectClient(t, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
-			previous := testenv.WaitForDeployment(t, env, namespace, obj.GetName())
-			testenv.Edit(t, env, previous, func(d *appsv1.Deployment) { d.OwnerReferences = nil })
+			beforeDelete()
 			return c.Delete(ctx, obj, opts...)
 		},
 	}))
