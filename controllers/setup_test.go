@@ -95,7 +95,8 @@ func TestSetupNamesTheIndexThatCannotBeAdded(t *testing.T) {
 		"index VerticalScalers by spec.deploymentName",
 		"index Deployments by metadata.ownerReferences.controller",
 		"index pods by metadata.ownerReferences.deployment",
-		"index HorizontalPodAutoscalers by spec.scaleTargetRef.deployment",
+		"index HorizontalPodAutoscalers by spec.scaleTargetRef",
+		"index metadata of Deployments by metadata.ownerReferences.scaleTarget",
 	} {
 		mgr := newManager(t, testenv.WrapCache(func(inner ctrlcache.Cache) ctrlcache.Cache {
 			return &fullIndexer{Cache: inner, room: room}

@@ -25,10 +25,8 @@ func AddAll(ctx context.Context, indexer client.FieldIndexer) error {
 		{"VerticalScalers", &autoscalingv1beta1.VerticalScaler{}, VerticalScalerDeploymentName, verticalScalerDeploymentName},
 		{"Deployments", &appsv1.Deployment{}, DeploymentController, deploymentController},
 		{"pods", &corev1.Pod{}, PodDeployment, podDeployment},
-		{
-			"HorizontalPodAutoscalers", &autoscalingv2.HorizontalPodAutoscaler{},
-			HorizontalPodAutoscalerDeploymentName, horizontalPodAutoscalerDeploymentName,
-		},
+		{"HorizontalPodAutoscalers", &autoscalingv2.HorizontalPodAutoscaler{}, HorizontalPodAutoscalerTarget, horizontalPodAutoscalerTarget},
+		{"metadata of Deployments", newDeploymentMetadata(), DeploymentControllerTarget, controllerTarget},
 	} {
 		if err := indexer.IndexField(ctx, index.kind, index.field, index.extract); err != nil {
 			return fmt.Errorf("index %s by %s: %w", index.kinds, index.field, err)

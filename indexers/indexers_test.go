@@ -47,13 +47,12 @@ var indexes = map[string]struct {
 	field    string
 	kind     client.Object
 }{
-	"FooDeploymentName":            {FooDeploymentName, "spec.deploymentName", &examplev1alpha1.Foo{}},
-	"VerticalScalerDeploymentName": {VerticalScalerDeploymentName, "spec.deploymentName", &autoscalingv1beta1.VerticalScaler{}},
-	"DeploymentController":         {DeploymentController, "metadata.ownerReferences.controller", &appsv1.Deployment{}},
-	"HorizontalPodAutoscalerDeploymentName": {
-		HorizontalPodAutoscalerDeploymentName, "spec.scaleTargetRef.deployment", &autoscalingv2.HorizontalPodAutoscaler{},
-	},
-	"PodDeployment": {PodDeployment, "metadata.ownerReferences.deployment", &corev1.Pod{}},
+	"FooDeploymentName":             {FooDeploymentName, "spec.deploymentName", &examplev1alpha1.Foo{}},
+	"VerticalScalerDeploymentName":  {VerticalScalerDeploymentName, "spec.deploymentName", &autoscalingv1beta1.VerticalScaler{}},
+	"DeploymentController":          {DeploymentController, "metadata.ownerReferences.controller", &appsv1.Deployment{}},
+	"HorizontalPodAutoscalerTarget": {HorizontalPodAutoscalerTarget, "spec.scaleTargetRef", &autoscalingv2.HorizontalPodAutoscaler{}},
+	"DeploymentControllerTarget":    {DeploymentControllerTarget, "metadata.ownerReferences.scaleTarget", &metav1.PartialObjectMetadata{}},
+	"PodDeployment":                 {PodDeployment, "metadata.ownerReferences.deployment", &corev1.Pod{}},
 }
 
 // registered returns what AddAll registers for the kind of an index.
@@ -103,7 +102,7 @@ func TestIndexExtractsValues(t *testing.T) {
 	owned := func(references ...metav1.OwnerReference) client.Object {
 		return &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "d", OwnerReferences: references}}
 	}
-	const hpas = "HorizontalPodAutoscalerDeploymentName"
+	const hpas, targets = "HorizontalPodAutoscalerTarget", "DeploymentControllerTarget"
 	scaling := func(apiVersion, kind string) client.Object {
 		return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: named, Spec: autoscalingv2.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: apiVersion, Kind: kind, Name: "web"},
@@ -129,17 +128,49 @@ func TestIndexExtractsValues(t *testing.T) {
 			metav1.OwnerReference{Name: "other", UID: "2", Controller: new(false)},
 		), nil},
 		"Deployment without owners":                              {"DeploymentController", owned(), nil},
-		"autoscaler of a Deployment":                             {hpas, scaling("apps/v1", "Deployment"), []string{"web"}},
-		"autoscaler of a Deployment in another version":          {hpas, scaling("apps/v1beta2", "Deployment"), []string{"web"}},
-		"autoscaler of a StatefulSet":                            {hpas, scaling("apps/v1", "StatefulSet"), nil},
-		"autoscaler of a Deployment in another group":            {hpas, scaling("example.com/v1", "Deployment"), nil},
-		"autoscaler of a Deployment without a group":             {hpas, scaling("", "Deployment"), nil},
+		"autoscaler of a Deployment":                             {hpas, scaling("apps/v1", "Deployment"), []string{"Deployment.apps/web"}},
+		"autoscaler of a Deployment in another version":          {hpas, scaling("apps/v1beta2", "Deployment"), []string{"Deployment.apps/web"}},
+		"autoscaler of another kind":                             {hpas, scaling("example.com/v1", "Busybox"), []string{"Busybox.example.com/web"}},
+		"autoscaler of a Deployment in another group":            {hpas, scaling("example.com/v1", "Deployment"), []string{"Deployment.example.com/web"}},
+		"autoscaler of a kind in the core group":                 {hpas, scaling("v1", "ReplicationController"), []string{"ReplicationController/web"}},
+		"autoscaler of a Deployment without a group":             {hpas, scaling("", "Deployment"), []string{"Deployment/web"}},
 		"autoscaler of a Deployment with an invalid API version": {hpas, scaling("a/b/c", "Deployment"), nil},
+		"autoscaler without a kind":                              {hpas, scaling("apps/v1", ""), nil},
 		"another kind than HorizontalPodAutoscaler":              {hpas, &corev1.Pod{ObjectMeta: named}, nil},
+		"Deployment that a Busybox controls": {targets, owned(
+			metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner"},
+			metav1.OwnerReference{APIVersion: "example.com/v1alpha1", Kind: "Busybox", Name: "web", Controller: new(true)},
+		), []string{"Busybox.example.com/web"}},
+		"Deployment with an owner but no controller": {targets, owned(
+			metav1.OwnerReference{APIVersion: "example.com/v1alpha1", Kind: "Busybox", Name: "web"},
+		), nil},
+		"Deployment whose controller has an invalid API version": {targets, owned(
+			metav1.OwnerReference{APIVersion: "a/b/c", Kind: "Busybox", Name: "web", Controller: new(true)},
+		), nil},
+		"Deployment without a controller": {targets, owned(), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, test.values, registered(t, test.index).extract(test.obj))
 		})
+	}
+}
+
+func TestDeploymentIsScaledByItselfOrItsController(t *testing.T) {
+	t.Parallel()
+	d := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
+	assert.Equal(t, []string{"Deployment.apps/web"}, ScaleTargetsOfDeployment(d))
+	d.OwnerReferences = []metav1.OwnerReference{{APIVersion: "example.com/v1alpha1", Kind: "Busybox", Name: "box", Controller: new(true)}}
+	assert.ElementsMatch(t, []string{"Deployment.apps/web", "Busybox.example.com/box"}, ScaleTargetsOfDeployment(d))
+}
+
+func TestScaleTargetOfADeploymentHasItsName(t *testing.T) {
+	t.Parallel()
+	name, is := DeploymentOfScaleTarget("Deployment.apps/web")
+	assert.True(t, is)
+	assert.Equal(t, "web", name)
+	for _, other := range []string{"", "Busybox.example.com/web", "Deployment/web", "Deployment.example.com/web"} {
+		_, is := DeploymentOfScaleTarget(other)
+		assert.False(t, is, other)
 	}
 }

@@ -56,13 +56,13 @@ func (m *Mappers) findVerticalScalersOfNamespace(ctx context.Context, key types.
 	return requestsFor(scalers.Items), nil
 }
 
-// listByField lists the objects in the Deployment's namespace that have its name in an indexed field.
+// listByField lists the objects in the namespace of key that have its name in an indexed field.
 func (m *Mappers) listByField(
-	ctx context.Context, list client.ObjectList, field string, deployment types.NamespacedName,
+	ctx context.Context, list client.ObjectList, field string, key types.NamespacedName,
 ) error {
 	err := m.reader.List(ctx, list, &client.ListOptions{
-		Namespace:             deployment.Namespace,
-		FieldSelector:         fields.OneTermEqualSelector(field, deployment.Name),
+		Namespace:             key.Namespace,
+		FieldSelector:         fields.OneTermEqualSelector(field, key.Name),
 		UnsafeDisableDeepCopy: new(true), // Only names are read.
 	})
 	if err != nil {

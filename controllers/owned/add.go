@@ -43,7 +43,7 @@ func AddToManager(mgr ctrl.Manager, mapper *mappers.Mappers, newOptions func() c
 	} {
 		// A name that becomes free can reach either informer last, so both trigger a reconcile.
 		err := ctrl.NewControllerManagedBy(mgr).
-			For(owner.kind).
+			For(owner.kind, builder.WithPredicates(ownerChanged())).
 			Owns(&appsv1.Deployment{}).
 			Watches(&appsv1.Deployment{}, owner.fromDeployment, builder.WithPredicates(controllerChanged())).
 			WatchesMetadata(cache.NewDeploymentMetadata(), owner.fromDeployment, builder.WithPredicates(controllerChanged())).

@@ -45,11 +45,15 @@ func newDirectClient(t *testing.T, funcs interceptor.Funcs) client.Client {
 	return interceptor.NewClient(c, funcs)
 }
 
-// listByController lists the Deployments of a controller without an index.
+// listByController lists the Deployments of a controller without an index. The API server itself
+// lists Foos by the name of their Deployment.
 func listByController(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
 	var options client.ListOptions
 	options.ApplyOptions(opts)
 	field, uid, _ := strings.Cut(options.FieldSelector.String(), "=")
+	if field == indexers.FooDeploymentName {
+		return c.List(ctx, list, &options)
+	}
 	deployments, ok := list.(*appsv1.DeploymentList)
 	if !ok || field != indexers.DeploymentController {
 		return fmt.Errorf("no index %q of %T", field, list)

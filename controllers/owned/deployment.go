@@ -2,6 +2,7 @@ package owned
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -75,10 +76,22 @@ func controllerReference(owner metav1.Object, kind schema.GroupVersionKind) *met
 func resourceRequirements(r corev1.ResourceRequirements) *corev1ac.ResourceRequirementsApplyConfiguration {
 	requirements := corev1ac.ResourceRequirements()
 	if r.Requests != nil {
-		requirements.WithRequests(r.Requests)
+		requirements.WithRequests(rounded(r.Requests))
 	}
 	if r.Limits != nil {
-		requirements.WithLimits(r.Limits)
+		requirements.WithLimits(rounded(r.Limits))
 	}
 	return requirements
+}
+
+// rounded returns amounts as the API server stores them in a pod template. It rounds them up to
+// thousandths (SetDefaults_ResourceList in k8s.io/kubernetes). Otherwise the live Deployment would
+// differ from the desired one after each apply.
+func rounded(amounts corev1.ResourceList) corev1.ResourceList {
+	stored := amounts.DeepCopy()
+	for name, amount := range stored {
+		amount.RoundUp(resource.Milli)
+		stored[name] = amount
+	}
+	return stored
 }

@@ -2,9 +2,7 @@ package owned
 
 import (
 	"context"
-	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -14,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
-	"example.com/upright/indexers"
 )
 
 // +kubebuilder:rbac:groups=example.com,resources=foos,verbs=list;watch
@@ -31,7 +28,7 @@ type FooReconciler struct {
 }
 
 // Reconcile applies the Deployment of a Foo and publishes its status. When that Deployment is
-// available, it deletes the Deployments of previous names.
+// available, it gives up the Deployments of previous names.
 func (r *FooReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	foo := &examplev1alpha1.Foo{}
 	if err := r.Get(ctx, req.NamespacedName, foo); err != nil {
@@ -41,35 +38,17 @@ func (r *FooReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 		return ctrl.Result{}, nil // The garbage collector deletes the Deployment.
 	}
 	status, result, err := r.reconcileDeployment(ctx, foo, foo.Status, fooDeployment(foo))
-	if err == nil && meta.IsStatusConditionTrue(status.Conditions, examplev1alpha1.ConditionAvailable) {
-		err = r.deletePrevious(ctx, foo)
+	if err != nil {
+		return result, err
+	}
+	switch available := meta.FindStatusCondition(status.Conditions, examplev1alpha1.ConditionAvailable); {
+	case available == nil:
+	case available.Status == metav1.ConditionTrue:
+		err = r.giveUpPrevious(ctx, foo)
+	case available.Reason == examplev1alpha1.ReasonDeploymentNameTaken:
+		err = r.breakCycle(ctx, foo)
 	}
 	return result, err
-}
-
-// deletePrevious deletes the Foo's Deployments whose names differ from the name in its spec.
-func (r *FooReconciler) deletePrevious(ctx context.Context, foo *examplev1alpha1.Foo) error {
-	var owned appsv1.DeploymentList
-	if err := r.List(ctx, &owned,
-		client.InNamespace(foo.Namespace),
-		client.MatchingFields{indexers.DeploymentController: string(foo.UID)},
-		client.UnsafeDisableDeepCopy, // Read-only.
-	); err != nil {
-		return fmt.Errorf("list the Foo's Deployments: %w", err)
-	}
-	for i := range owned.Items {
-		previous := &owned.Items[i]
-		if previous.Name == foo.Spec.DeploymentName || !previous.DeletionTimestamp.IsZero() {
-			continue
-		}
-		err := r.Delete(ctx, previous,
-			client.Preconditions{UID: &previous.UID},
-			client.PropagationPolicy(metav1.DeletePropagationBackground))
-		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("delete the Deployment of the previous name: %w", err)
-		}
-	}
-	return nil
 }
 
 // fooDeployment returns the desired Deployment of a Foo.

@@ -8,8 +8,36 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
+	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 	"example.com/upright/internal/cache"
 )
+
+func TestOwnerChangedAcceptsAllButChangesOfTheStatus(t *testing.T) {
+	t.Parallel()
+	changed := func(change func(*examplev1alpha1.Busybox)) *examplev1alpha1.Busybox {
+		owner := newBusybox("default", "web")
+		owner.UID, owner.Generation, owner.ResourceVersion = "u1", 1, "1"
+		change(owner)
+		return owner
+	}
+	before := changed(func(*examplev1alpha1.Busybox) {})
+	accepts := ownerChanged()
+	assert.True(t, accepts.Create(event.CreateEvent{Object: before}))
+	assert.True(t, accepts.Delete(event.DeleteEvent{Object: before}))
+	for name, test := range map[string]struct {
+		change func(*examplev1alpha1.Busybox)
+		want   bool
+	}{
+		"status": {func(b *examplev1alpha1.Busybox) { b.ResourceVersion, b.Status.Replicas = "2", 3 }, false},
+		// The API server counts a deletion as a new generation too.
+		"generation":  {func(b *examplev1alpha1.Busybox) { b.Generation = 2 }, true},
+		"labels":      {func(b *examplev1alpha1.Busybox) { b.Labels = map[string]string{"a": "b"} }, true},
+		"annotations": {func(b *examplev1alpha1.Busybox) { b.Annotations = map[string]string{"a": "b"} }, true},
+		"re-created":  {func(b *examplev1alpha1.Busybox) { b.UID = "u2" }, true},
+	} {
+		assert.Equal(t, test.want, accepts.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: changed(test.change)}), name)
+	}
+}
 
 func TestControllerChangedAcceptsEventsThatFreeOrTakeAName(t *testing.T) {
 	t.Parallel()

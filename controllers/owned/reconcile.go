@@ -61,6 +61,9 @@ func (r *deploymentReconciler) reconcileDeployment(
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return previous, ctrl.Result{}, nil // The owner is deleted with its namespace.
 	}
+	if apierrors.IsConflict(err) {
+		return previous, ctrl.Result{}, err // The cache is outdated, so there is nothing to report yet.
+	}
 	if done == updated || done == created && r.recordCreation {
 		r.recordSynced(owner, deployment)
 	}
@@ -91,7 +94,7 @@ const (
 func (r *deploymentReconciler) ensure(
 	ctx context.Context, owner client.Object, desired *appsv1ac.DeploymentApplyConfiguration,
 ) (*appsv1.Deployment, change, error) {
-	live, err := r.find(ctx, owner, *desired.Name)
+	live, seen, err := r.find(ctx, owner, *desired.Name)
 	if err != nil {
 		return nil, unchanged, err
 	}
@@ -99,14 +102,16 @@ func (r *deploymentReconciler) ensure(
 		return nil, unchanged, err
 	}
 	done := created
+	if seen != nil {
+		done = updated
+	}
 	if live != nil {
 		drifted, err := ssa.WouldChange(live, desired)
 		if err != nil || !drifted || !live.DeletionTimestamp.IsZero() {
 			return live, unchanged, err
 		}
-		done = updated
 	}
-	if err := r.Apply(ctx, desired, r.fieldOwner, client.ForceOwnership); err != nil {
+	if err := r.Apply(ctx, withPrecondition(desired, seen), r.fieldOwner, client.ForceOwnership); err != nil {
 		return live, unchanged, fmt.Errorf("apply Deployment: %w", err)
 	}
 	log.FromContext(ctx).V(1).Info("Applied Deployment", "Deployment", *desired.Name)
@@ -114,27 +119,30 @@ func (r *deploymentReconciler) ensure(
 	return applied, done, err
 }
 
-// find returns the owner's Deployment of the given name, or nil if the name is free.
-func (r *deploymentReconciler) find(ctx context.Context, owner client.Object, name string) (*appsv1.Deployment, error) {
+// find returns the owner's Deployment of the given name. If the cache has only its metadata, live
+// is nil. If the name is free, both are nil.
+func (r *deploymentReconciler) find(
+	ctx context.Context, owner client.Object, name string,
+) (live *appsv1.Deployment, seen metav1.Object, err error) {
 	key := client.ObjectKey{Namespace: owner.GetNamespace(), Name: name}
-	live := &appsv1.Deployment{}
-	err := r.Get(ctx, key, live)
+	live = &appsv1.Deployment{}
+	err = r.Get(ctx, key, live)
 	if err == nil {
-		return live, checkController(live, owner)
+		return live, live, checkController(live, owner)
 	}
 	if !apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("get Deployment: %w", err)
+		return nil, nil, fmt.Errorf("get Deployment: %w", err)
 	}
 	// No Deployment of this name has our label. It can still exist: somebody else owns it, or
 	// our label was removed and the apply restores it.
 	other := cache.NewDeploymentMetadata()
 	if err := r.Get(ctx, key, other); err != nil {
 		if apierrors.IsNotFound(err) {
-			return nil, nil
+			return nil, nil, nil
 		}
-		return nil, fmt.Errorf("get Deployment metadata: %w", err)
+		return nil, nil, fmt.Errorf("get Deployment metadata: %w", err)
 	}
-	return nil, checkController(other, owner)
+	return nil, other, checkController(other, owner)
 }
 
 func checkController(deployment metav1.Object, owner client.Object) error {

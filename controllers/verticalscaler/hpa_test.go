@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -57,6 +58,37 @@ func TestSizingLeavesOutResourcesThatAnHPAScalesOn(t *testing.T) {
 	w.waitForSizing(t, newSizing("web", only(corev1.ResourceCPU, large), nil))
 	testenv.Edit(t, env, hpa, func(hpa *autoscalingv2.HorizontalPodAutoscaler) { hpa.Spec.ScaleTargetRef.Name = "other" })
 	w.waitForApplied(t, isTrue, "Sized")
+}
+
+// TestSizingLeavesOutResourcesThatAnHPAScalesThroughTheController uses an HPA that scales the
+// object that controls the Deployment.
+func TestSizingLeavesOutResourcesThatAnHPAScalesThroughTheController(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useInitialMode)
+	controller := metav1.OwnerReference{
+		APIVersion: "example.com/v1alpha1", Kind: "Busybox", Name: "box", UID: "of-the-busybox", Controller: new(true),
+	}
+	setControllers := func(references ...metav1.OwnerReference) {
+		testenv.Edit(t, env, testenv.WaitForDeployment(t, env, w.namespace, "web"), func(d *appsv1.Deployment) { d.OwnerReferences = references })
+	}
+	scaling := func(name string) *autoscalingv2.HorizontalPodAutoscaler {
+		hpa := newHPA(w.namespace, corev1.ResourceCPU)
+		hpa.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "example.com/v1alpha1", Kind: "Busybox", Name: name}
+		return hpa
+	}
+	all, withoutCPU := newSizing("web", large, nil), newSizing("web", only(corev1.ResourceMemory, large), nil)
+	setControllers(controller)
+	hpa := testenv.Create(t, env, scaling("box"))
+	w.start(t).waitForSizing(t, withoutCPU)
+	testenv.Delete(t, env, hpa)
+	w.waitForSizing(t, all)
+	hpa = testenv.Create(t, env, scaling("other"))
+	testenv.Edit(t, env, hpa, func(hpa *autoscalingv2.HorizontalPodAutoscaler) { hpa.Spec.ScaleTargetRef.Name = "box" })
+	w.waitForSizing(t, withoutCPU)
+	setControllers()
+	w.waitForSizing(t, all)
+	setControllers(controller)
+	w.waitForSizing(t, withoutCPU)
 }
 
 func TestSizingIsEmptyIfAnHPAScalesOnAllResources(t *testing.T) {

@@ -126,15 +126,23 @@ func (r *Reconciler) observeConstraints(ctx context.Context, s *scope) (err erro
 	return err
 }
 
+// observeHPAs finds the HPAs that scale the target, directly or through its controller.
 func (r *Reconciler) observeHPAs(ctx context.Context, s *scope) error {
-	var hpas autoscalingv2.HorizontalPodAutoscalerList
-	if err := r.List(ctx, &hpas, client.InNamespace(s.scaler.Namespace),
-		client.MatchingFields{indexers.HorizontalPodAutoscalerDeploymentName: s.scaler.Spec.DeploymentName},
-		client.UnsafeDisableDeepCopy,
-	); err != nil {
-		return fmt.Errorf("list the HorizontalPodAutoscalers of the Deployment: %w", err)
+	if s.target == nil {
+		return nil
 	}
-	s.scaledByHPA = sizing.ScaledByHPA(hpas.Items)
+	var scaling []autoscalingv2.HorizontalPodAutoscaler
+	for _, target := range indexers.ScaleTargetsOfDeployment(s.target) {
+		var hpas autoscalingv2.HorizontalPodAutoscalerList
+		if err := r.List(ctx, &hpas, client.InNamespace(s.scaler.Namespace),
+			client.MatchingFields{indexers.HorizontalPodAutoscalerTarget: target},
+			client.UnsafeDisableDeepCopy,
+		); err != nil {
+			return fmt.Errorf("list the HorizontalPodAutoscalers of the Deployment: %w", err)
+		}
+		scaling = append(scaling, hpas.Items...)
+	}
+	s.scaledByHPA = sizing.ScaledByHPA(scaling)
 	return nil
 }
 

@@ -1,17 +1,15 @@
 package verticalscaler
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/controllers/recommendation"
+	"example.com/upright/internal/cause"
 	"example.com/upright/internal/history"
 	"example.com/upright/internal/sizing"
 )
@@ -84,7 +82,7 @@ func newScope(scaler *autoscalingv1beta1.VerticalScaler, now time.Time) *scope {
 // fail stops the reconcile before the next step that is not publish.
 func (s *scope) fail(reason, message string, err error) {
 	if err != nil && s.failure == nil {
-		s.failure = &failure{reason: reason, message: message + " (" + cause(err) + "). The controller retries.", err: err}
+		s.failure = &failure{reason: reason, message: message + " (" + cause.Of(err) + "). The controller retries.", err: err}
 	}
 }
 
@@ -113,16 +111,3 @@ func (s *scope) isPinned() bool {
 
 // hasFallback reports whether new pods get a fallback size now.
 func (s *scope) hasFallback() bool { return isInForce(s.status.Fallback, s.now) }
-
-// cause returns a text for an error that is the same each time the same error repeats. Error
-// texts contain ports, times and object names: in a condition they would make every retry a
-// write of the status.
-func cause(err error) string {
-	if reason := apierrors.ReasonForError(err); reason != metav1.StatusReasonUnknown {
-		return string(reason)
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return string(metav1.StatusReasonTimeout)
-	}
-	return "see the manager's log"
-}

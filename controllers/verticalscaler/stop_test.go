@@ -50,6 +50,34 @@ func TestSizedPodsStayUntilAStoppedScalerResumes(t *testing.T) {
 	}
 }
 
+// TestTerminatingScalerGivesUpItsSizes deletes a scaler that waits for a finalizer. Another scaler of
+// the Deployment takes over.
+func TestTerminatingScalerGivesUpItsSizes(t *testing.T) {
+	t.Parallel()
+	medium := testenv.Amounts("700m", "1536Mi")
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)})
+	younger := testenv.NewScaler(w.namespace, "younger", "web")
+	younger.Spec.Behavior, younger.Spec.ContainerPolicies = immediateBehavior(), fixedPolicies(medium)
+	testenv.Create(t, env, younger)
+	pod := w.pods[0]
+	w.start(t).waitForResources(t, pod, 0, large, nil)
+	testenv.RunPod(t, env, pod)
+	w.waitForApplied(t, isTrue, "Sized")
+	writes := len(w.writes.To("/verticalscalers/web/"))
+
+	testenv.AddFinalizer(t, env, w.scaler)
+	testenv.Delete(t, env, w.scaler)
+	w.waitForResources(t, pod, 0, medium, nil)
+	testenv.RunPod(t, env, pod)
+	w.waitForNewPod(t, w.newPod(newContainer("web", small, nil)), medium, nil)
+	w.setPolicies(t, huge) // What a terminating scaler recommends does not count.
+	testenv.Edit(t, env, younger, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
+	w.waitForNewPod(t, w.newPod(newContainer("web", small, nil)), small, nil)
+	w.assertResizes(t, 2)
+	assert.Len(t, w.writes.To("/verticalscalers/web/"), writes)
+	assert.Empty(t, w.writes.To("/deployments"))
+}
+
 // versions returns the UIDs and the resource versions of the Deployment and of its first pods.
 func (w *workload) versions(t *testing.T) []string {
 	t.Helper()

@@ -4,9 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"example.com/upright/internal/cause"
 )
 
 // NameTakenError reports that a Deployment of the desired name exists and is not controlled by
@@ -43,4 +46,15 @@ func IsRefused(err error) bool {
 	return slices.ContainsFunc(status.ErrStatus.Details.Causes, func(cause metav1.StatusCause) bool {
 		return cause.Field != ""
 	})
+}
+
+// repeatable returns a text for an error that is the same each time the same error repeats.
+func repeatable(err error) string {
+	status, is := errors.AsType[*apierrors.StatusError](err)
+	if !is || !apierrors.IsForbidden(status) && !apierrors.IsInvalid(status) {
+		return cause.Of(err)
+	}
+	// The text names the quota or the policy. A quota appends the amounts in use, which change.
+	text, _, _ := strings.Cut(status.ErrStatus.Message, ", requested: ")
+	return text
 }

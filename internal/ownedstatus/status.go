@@ -109,7 +109,7 @@ func judgeError(err error) verdict {
 			message: "The API server rejects the Deployment. Change the spec: " + err.Error()}
 	default:
 		return verdict{progressing: true, degraded: true, reason: examplev1alpha1.ReasonApplyFailed,
-			message: "Failed to reconcile the Deployment, retrying: " + err.Error()}
+			message: "Cannot reconcile the Deployment (" + repeatable(err) + "). The controller retries."}
 	}
 }
 

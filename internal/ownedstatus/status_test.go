@@ -126,10 +126,10 @@ func TestConditionsReflectDeploymentStatus(t *testing.T) {
 		"refused": {fresh, failed(fmt.Errorf("apply: %w", invalid)),
 			expected{reason: "DeploymentRefused", progress: "DeploymentRefused", degraded: true, message: "Change the spec"}},
 		"apply failed": {fresh, failed(errors.New("no route")),
-			expected{reason: "ApplyFailed", progressing: true, progress: "ApplyFailed", degraded: true, message: "retrying: no route"}},
+			expected{reason: "ApplyFailed", progressing: true, progress: "ApplyFailed", degraded: true, message: "Cannot reconcile the Deployment (see the manager's log). The controller retries."}},
 		"apply failed, Deployment available": {completed(generation),
 			Observation{Generation: generation, Deployment: available(2), Err: errors.New("no route"), Now: now},
-			expected{reason: "ApplyFailed", progressing: true, progress: "ApplyFailed", degraded: true, message: "no route"}},
+			expected{reason: "ApplyFailed", progressing: true, progress: "ApplyFailed", degraded: true, message: "The controller retries."}},
 		"being deleted": {completed(generation), observed(changed(func(d *appsv1.Deployment) { d.DeletionTimestamp = &metav1.Time{Time: now} })),
 			expected{reason: "DeploymentTerminating", progressing: true, progress: "DeploymentTerminating", message: "re-created"}},
 		"status of an older generation": {completed(generation), observed(changed(func(d *appsv1.Deployment) { d.Generation = 8 })), inProgress},
@@ -187,6 +187,39 @@ func TestConditionsReflectDeploymentStatus(t *testing.T) {
 			condition("Progressing", test.want.progressing, test.want.progress)
 			condition("Degraded", test.want.degraded, degraded)
 			assert.EqualValues(t, generation, status.ObservedGeneration)
+		})
+	}
+}
+
+func TestMessageIsTheSameForRepeatedErrors(t *testing.T) {
+	t.Parallel()
+	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
+	quota := func(used int) error {
+		return fmt.Errorf("apply: %w", apierrors.NewForbidden(deployments, "box",
+			fmt.Errorf("exceeded quota: none, requested: count/deployments.apps=1, used: count/deployments.apps=%d", used)))
+	}
+	policy := func(int) error {
+		err := apierrors.NewInvalid(schema.GroupKind{}, "box", nil) // A policy's error names no field.
+		err.ErrStatus.Message = "denied request: the image has no digest"
+		return fmt.Errorf("apply: %w", err)
+	}
+	for name, test := range map[string]struct {
+		err  func(attempt int) error
+		want string
+	}{
+		"lost connection": {func(port int) error { return fmt.Errorf("read tcp 127.0.0.1:%d: connection reset", port) }, "(see the manager's log)"},
+		"API server failed": {func(stream int) error {
+			return apierrors.NewInternalError(fmt.Errorf("stream %d", stream))
+		}, "(InternalError)"},
+		"quota":  {quota, "exceeded quota: none)"},
+		"policy": {policy, "the image has no digest)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			first, _ := Status(examplev1alpha1.DeploymentStatus{}, failed(test.err(1)))
+			assert.Contains(t, meta.FindStatusCondition(first.Conditions, "Ready").Message, test.want)
+			second, _ := Status(first, failed(test.err(2)))
+			assert.Equal(t, first, second)
 		})
 	}
 }
