@@ -210,14 +210,15 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) {
 	if s.hasFailed() || s.deployment == nil {
 		return
 	}
+	r.resizer.restoreUnschedulable(ctx, s)
 	switch {
 	case s.hasFallback():
-		r.resizer.restore(ctx, s)
+		r.resizer.giveBack(ctx, s)
 	case s.scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInitial:
 		r.resizer.resize(ctx, s)
 		r.rollOut(ctx, s)
 	}
-	s.result.requeueIn(s.schedulingGrace())
+	s.requeueForFallback()
 	if s.waitsForTable() {
 		s.result.requeueIn(tableWait)
 	}

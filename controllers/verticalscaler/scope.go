@@ -106,9 +106,6 @@ func (s *scope) isPinned() bool {
 	return s.scaler.Annotations[autoscalingv1beta1.AnnotationPin] == "true"
 }
 
-// hasFallback reports whether new pods get a fallback size now.
-func (s *scope) hasFallback() bool { return isInForce(s.status.Fallback, s.now) }
-
 // cause returns a text for an error that is the same each time the same error repeats. Error
 // texts contain ports, times and object names: in a condition they would make every retry a
 // write of the status.
