@@ -217,3 +217,32 @@ func TestFallbackIsToTheTemplateIfNoNodeHoldsTheLastKnownGoodSize(t *testing.T) 
 		assert.Equal(t, test.want, fallback.Size, name)
 	}
 }
+
+func TestReplacedPodGetsTheLastKnownGoodSize(t *testing.T) {
+	t.Parallel()
+	good := testenv.Amounts("300m", "768Mi")
+	w := newWorkload(t, 2, []corev1.Container{newContainer("web", small, nil)}, func(w *workload) {
+		w.pods[0].Spec.Containers = []corev1.Container{newContainer("web", large, nil)}
+		w.pods[1].Spec.Containers = []corev1.Container{newContainer("web", good, nil)}
+	})
+	w.setLastKnownGood(t, good)
+	setUnschedulable(t, w.pods[0])
+	message := w.start(t).waitForApplied(t, isFalse, "Unschedulable")
+	assert.Contains(t, message, "new pods get no more CPU than the last known good size")
+	w.waitForResources(t, w.pods[0], 0, testenv.Amounts("300m", "1Gi"), nil)
+	w.waitForSizing(t, newSizing("web", testenv.Amounts("300m", "1Gi"), nil))
+	w.waitForResources(t, w.pods[1], 0, good, nil)
+}
+
+func TestUnschedulablePodFollowsASmallerRecommendation(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useInitialMode, func(w *workload) {
+		w.pods[0].Spec.Containers = []corev1.Container{newContainer("web", large, nil)}
+		w.scaler.Spec.ContainerPolicies = fixedPolicies(testenv.Amounts("50m", "128Mi"))
+	})
+	setUnschedulable(t, w.pods[0])
+	w.start(t).waitForResources(t, w.pods[0], 0, testenv.Amounts("50m", "1Gi"), nil)
+	assert.Nil(t, testenv.Refresh(t, env, w.scaler).Status.Fallback)
+	w.waitForEvent(t, "Resized")
+	w.assertResizes(t, 1)
+}
