@@ -122,7 +122,7 @@ func (r *Reconciler) observePods(ctx context.Context, s *scope) (err error) {
 }
 
 func (r *Reconciler) observeConstraints(ctx context.Context, s *scope) (err error) {
-	s.constraints, err = r.recommender.Constraints(ctx, s.scaler.Namespace)
+	s.constraints, err = r.recommender.Constraints(ctx, s.scaler.Namespace, s.pods)
 	return err
 }
 
