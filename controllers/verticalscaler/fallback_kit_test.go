@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/sizing"
 	"example.com/upright/internal/testenv"
 )
 
@@ -26,7 +27,7 @@ type fallbackTest struct {
 	scaler      *autoscalingv1beta1.VerticalScaler
 	deployment  *appsv1.Deployment
 	pods        []corev1.Pod
-	largestNode corev1.ResourceList
+	node        corev1.ResourceList // What the only node can allocate; nil if no node is known.
 	scaledByHPA map[corev1.ResourceName]string
 	recommended []autoscalingv1beta1.ContainerSizing
 }
@@ -69,7 +70,10 @@ func (w *fallbackTest) setLastKnownGood(requests corev1.ResourceList) {
 
 func (w *fallbackTest) scopeAt(now time.Time) *scope {
 	s := newScope(w.scaler, now)
-	s.deployment, s.pods, s.scaledByHPA, s.constraints.LargestNode = w.deployment, w.pods, w.scaledByHPA, w.largestNode
+	s.deployment, s.pods, s.scaledByHPA = w.deployment, w.pods, w.scaledByHPA
+	if w.node != nil {
+		s.constraints.Nodes = sizing.NewNodes([]corev1.Node{{Status: corev1.NodeStatus{Allocatable: w.node}}}, nil)
+	}
 	return s
 }
 

@@ -15,6 +15,9 @@ import (
 // restoreUnschedulable resizes unschedulable pods that are larger than new pods to the size of new
 // pods, so that they need not be replaced.
 func (r *resizer) restoreUnschedulable(ctx context.Context, s *scope) {
+	if len(s.status.Sizing) == 0 && !s.hasFallback() {
+		return // The scaler does not size new pods.
+	}
 	r.restoreAll(ctx, s, s.unschedulableByUs(), func(pod *corev1.Pod) sizing.Plan {
 		return s.planUnschedulable(pod, s.status.Sizing)
 	})

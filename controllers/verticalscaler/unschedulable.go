@@ -53,26 +53,21 @@ func (s *scope) planRestore(
 // force or without a fallback. It is 0 if only a smaller pod could be scheduled to a node.
 func (s *scope) graceLeft(pod *corev1.Pod, inForce *autoscalingv1beta1.Fallback) time.Duration {
 	begin := pods.UnschedulableCondition(pod).LastTransitionTime.Time
-	switch {
-	case len(s.constraints.LargestNode) == 0:
-		return 0
+	switch smaller := s.planUnschedulable(pod, nil).PodAfter(pod); {
 	case inForce != nil && inForce.Since.After(begin):
 		begin = inForce.Since.Time
-	case inForce == nil && !s.couldSchedule(pod) && s.couldSchedule(s.planUnschedulable(pod, nil).PodAfter(pod)):
+	case inForce != nil:
+	case s.constraints.Nodes.IsEmpty(), !s.couldSchedule(pod) && s.couldSchedule(smaller):
 		return 0
 	}
 	return begin.Add(schedulingGracePeriod).Sub(s.now)
 }
 
-// couldSchedule reports whether a node is large enough for a pod. It is true if no node is known.
+// couldSchedule reports whether a node could hold a pod if it had room. It is true if no node is
+// known.
 func (s *scope) couldSchedule(pod *corev1.Pod) bool {
 	requests := podresources.PodRequests(pod, podresources.PodResourcesOptions{})
-	for name, most := range s.constraints.LargestNode {
-		if amount := requests[name]; amount.Cmp(most) > 0 {
-			return false
-		}
-	}
-	return true
+	return s.constraints.Nodes.IsEmpty() || s.constraints.Nodes.Fits(&s.deployment.Spec.Template.Spec, requests)
 }
 
 // couldScheduleAny reports whether a node is large enough for one of the unschedulable pods if it

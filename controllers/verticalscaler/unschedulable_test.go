@@ -75,20 +75,20 @@ func TestUnschedulablePodWaitsForALargeEnoughNode(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
-		largestNode corev1.ResourceList
-		waited      time.Duration
-		left        time.Duration
+		node   corev1.ResourceList
+		waited time.Duration
+		left   time.Duration
 	}{
-		"the largest node has room":       {largestNode: huge, waited: time.Minute, left: 2 * time.Minute},
-		"it fills the largest node":       {largestNode: large, left: 3 * time.Minute},
-		"the grace period has ended":      {largestNode: huge, waited: 3 * time.Minute},
-		"only the template would fit":     {largestNode: testenv.Amounts("100m", "1Gi")},
-		"the template would not fit":      {largestNode: testenv.Amounts("50m", "1Gi"), left: 3 * time.Minute},
-		"the largest node is unknown":     {},
-		"the other resource does not fit": {largestNode: testenv.Amounts("500m", "128Mi"), left: 3 * time.Minute},
+		"the node has room":               {node: huge, waited: time.Minute, left: 2 * time.Minute},
+		"it fills the node":               {node: large, left: 3 * time.Minute},
+		"the grace period has ended":      {node: huge, waited: 3 * time.Minute},
+		"only the template would fit":     {node: testenv.Amounts("100m", "1Gi")},
+		"the template would not fit":      {node: testenv.Amounts("50m", "1Gi"), left: 3 * time.Minute},
+		"no node is known":                {},
+		"the other resource does not fit": {node: testenv.Amounts("500m", "128Mi"), left: 3 * time.Minute},
 	} {
 		w := newFallbackTest(small)
-		w.largestNode = test.largestNode
+		w.node = test.node
 		w.addUnschedulable(large, lacksCPU, now.Add(-test.waited))
 		s := w.scopeAt(now)
 		found, left := s.obstacle(nil)
@@ -130,11 +130,13 @@ func TestUnschedulablePodIsLoweredOnlyInWhatNodesLack(t *testing.T) {
 
 	// The other resource follows if nodes lack it too. The first one stays low.
 	pod.Status.Conditions[0].Message = lacksMemory
-	next, sizes := w.at(now.Add(time.Minute))
+	same, _ := w.at(now.Add(schedulingGracePeriod - time.Second))
+	assert.Equal(t, fallback, same)
+	next, sizes := w.at(now.Add(schedulingGracePeriod))
 	assert.Equal(t, lacksCPU+" "+lacksMemory, next.Message)
 	assert.Empty(t, sizes)
 	assert.Contains(t, w.scopeAt(now).fallbackMessage(), "new pods get no more than the Deployment's template")
-	last, _ := w.at(now.Add(2 * time.Minute))
+	last, _ := w.at(now.Add(3 * schedulingGracePeriod))
 	assert.Equal(t, next, last, "nothing is left to lower")
 }
 
@@ -169,7 +171,7 @@ func TestUnschedulablePodFallsBackToTheLastKnownGoodSizeFirst(t *testing.T) {
 	good := testenv.Amounts("300m", "768Mi")
 	w := newFallbackTest(small)
 	w.setLastKnownGood(good)
-	w.largestNode = testenv.Amounts("400m", "4Gi")
+	w.node = testenv.Amounts("400m", "4Gi")
 	pod := w.addUnschedulable(large, lacksCPU, start)
 	fallback, sizes := w.at(start)
 	assert.Equal(t, autoscalingv1beta1.FallbackLastKnownGood, fallback.Size)
@@ -196,18 +198,18 @@ func TestFallbackIsToTheTemplateIfNoNodeHoldsTheLastKnownGoodSize(t *testing.T) 
 	t.Parallel()
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
-		good        corev1.ResourceList
-		largestNode corev1.ResourceList
-		want        autoscalingv1beta1.FallbackSize
+		good corev1.ResourceList
+		node corev1.ResourceList
+		want autoscalingv1beta1.FallbackSize
 	}{
-		"it fits":              {good: testenv.Amounts("300m", "768Mi"), largestNode: testenv.Amounts("300m", "4Gi"), want: "LastKnownGood"},
-		"it does not fit":      {good: testenv.Amounts("300m", "768Mi"), largestNode: testenv.Amounts("299m", "4Gi"), want: "Template"},
-		"it is not smaller":    {good: testenv.Amounts("500m", "768Mi"), largestNode: testenv.Amounts("499m", "4Gi"), want: "Template"},
-		"it is the template's": {good: small, largestNode: testenv.Amounts("499m", "4Gi"), want: "Template"},
-		"it is unknown":        {largestNode: testenv.Amounts("499m", "4Gi"), want: "Template"},
+		"it fits":              {good: testenv.Amounts("300m", "768Mi"), node: testenv.Amounts("300m", "4Gi"), want: "LastKnownGood"},
+		"it does not fit":      {good: testenv.Amounts("300m", "768Mi"), node: testenv.Amounts("299m", "4Gi"), want: "Template"},
+		"it is not smaller":    {good: testenv.Amounts("500m", "768Mi"), node: testenv.Amounts("499m", "4Gi"), want: "Template"},
+		"it is the template's": {good: small, node: testenv.Amounts("499m", "4Gi"), want: "Template"},
+		"it is unknown":        {node: testenv.Amounts("499m", "4Gi"), want: "Template"},
 	} {
 		w := newFallbackTest(small)
-		w.largestNode = test.largestNode
+		w.node = test.node
 		if test.good != nil {
 			w.setLastKnownGood(test.good)
 		}
