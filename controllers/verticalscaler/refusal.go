@@ -40,8 +40,8 @@ var (
 // creationRefusal is why the API server refuses new pods of a Deployment.
 //
 // The ReplicaSet controller reports its first refusal until it has created all pods. By now,
-// something else may refuse them, and a smaller size may be refused too. Only the time tells: the
-// refusal of another size ends when the controller tries again.
+// something else may refuse them, with the same text and time. So another size counts as refused if
+// the controller has tried it, and the refusal has not ended.
 type creationRefusal struct {
 	obstacle
 	since time.Time

@@ -302,3 +302,32 @@ func TestRunningPodsKeepWhatTheScalerDoesNotControl(t *testing.T) {
 	}
 	w.assertResizes(t, 1)
 }
+
+// No event triggers the reconcile in which the refusal has lasted long enough.
+func TestRefusalAtTheTemplateIsReportedWithoutAnEvent(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useInitialMode)
+	since := metav1.NewTime(time.Now().Add(3*time.Second - refusalGracePeriod)).Rfc3339Copy()
+	w.setReplicaFailureSince(t, since.Time, deniedByPolicy)
+	w.setFallback(t, &autoscalingv1beta1.Fallback{Reason: "CreationRefused", Since: since, Until: metav1.NewTime(since.Add(time.Minute))})
+	w.start(t)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		assert.Contains(c, message(testenv.Refresh(c, env, w.scaler).Status, "Applied"), "so their size is not the cause")
+	}, testenv.Timeout, testenv.Poll)
+	writes := len(w.writes.To("/status"))
+	w.assertResizes(t, 0)
+	assert.Len(t, w.writes.To("/status"), writes, "nothing changes any more")
+	w.waitForSizing(t)
+}
+
+// A refusal that can be temporary triggers a fallback if it lasts, also without an event.
+func TestTemporaryRefusalCausesAFallbackIfItLasts(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useInitialMode)
+	since := time.Now().Add(5*time.Second - refusalGracePeriod).Truncate(time.Second)
+	w.setReplicaFailureSince(t, since, `Internal error occurred: failed calling webhook "v.example.com": connection refused`)
+	w.start(t).waitForSizing(t, newSizing("web", large, nil))
+	w.waitForApplied(t, isFalse, "CreationRefused")
+	assert.False(t, time.Now().Before(since.Add(refusalGracePeriod)), "before the grace period ended")
+	w.waitForSizing(t)
+}

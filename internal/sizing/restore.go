@@ -58,7 +58,7 @@ func (restore Restore) restored(pod *corev1.Pod) []corev1.Container {
 // of a new pod. In a Guaranteed pod, the limit stays equal to the request.
 //
 // A resize cannot remove a request that a new pod lacks. The container's share of the pod minimum
-// remains of it: nobody has found out whether the container can do with less.
+// remains of it, because no recommendation is smaller.
 func (restore Restore) lowered(r sizedResource, pod *corev1.Pod, container *corev1.Container, planned pair) pair {
 	current := pair{request: r.amountIn(container.Resources.Requests), limit: r.amountIn(container.Resources.Limits)}
 	requestsOnly := false
