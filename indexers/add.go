@@ -25,6 +25,7 @@ func AddAll(ctx context.Context, indexer client.FieldIndexer) error {
 		{"VerticalScalers", &autoscalingv1beta1.VerticalScaler{}, VerticalScalerDeploymentName, verticalScalerDeploymentName},
 		{"Deployments", &appsv1.Deployment{}, DeploymentController, deploymentController},
 		{"pods", &corev1.Pod{}, PodDeployment, podDeployment},
+		{"pods", &corev1.Pod{}, PodControllerKind, podControllerKind},
 		{"HorizontalPodAutoscalers", &autoscalingv2.HorizontalPodAutoscaler{}, HorizontalPodAutoscalerTarget, horizontalPodAutoscalerTarget},
 		{"metadata of Deployments", newDeploymentMetadata(), DeploymentControllerTarget, controllerTarget},
 	} {

@@ -26,16 +26,18 @@ type registration struct {
 	extract client.IndexerFunc
 }
 
-// fakeIndexer records registrations. It returns err for the index of failing, and for no other.
+// fakeIndexer records registrations. It returns err for the index of failing by field, and for no
+// other.
 type fakeIndexer struct {
 	registrations []registration
 	failing       client.Object
+	field         string
 	err           error
 }
 
 func (f *fakeIndexer) IndexField(_ context.Context, obj client.Object, field string, extract client.IndexerFunc) error {
 	f.registrations = append(f.registrations, registration{obj, field, extract})
-	if reflect.TypeOf(obj) == reflect.TypeOf(f.failing) {
+	if reflect.TypeOf(obj) == reflect.TypeOf(f.failing) && field == f.field {
 		return f.err
 	}
 	return nil
@@ -53,6 +55,7 @@ var indexes = map[string]struct {
 	"HorizontalPodAutoscalerTarget": {HorizontalPodAutoscalerTarget, "spec.scaleTargetRef", &autoscalingv2.HorizontalPodAutoscaler{}},
 	"DeploymentControllerTarget":    {DeploymentControllerTarget, "metadata.ownerReferences.scaleTarget", &metav1.PartialObjectMetadata{}},
 	"PodDeployment":                 {PodDeployment, "metadata.ownerReferences.deployment", &corev1.Pod{}},
+	"PodControllerKind":             {PodControllerKind, "metadata.ownerReferences.controllerKind", &corev1.Pod{}},
 }
 
 // registered returns what AddAll registers for the kind of an index.
@@ -61,7 +64,7 @@ func registered(t *testing.T, index string) registration {
 	indexer := &fakeIndexer{}
 	require.NoError(t, AddAll(t.Context(), indexer))
 	i := slices.IndexFunc(indexer.registrations, func(r registration) bool {
-		return reflect.TypeOf(r.obj) == reflect.TypeOf(indexes[index].kind)
+		return reflect.TypeOf(r.obj) == reflect.TypeOf(indexes[index].kind) && r.field == indexes[index].field
 	})
 	require.NotEqual(t, -1, i, "no index for %T", indexes[index].kind)
 	return indexer.registrations[i]
@@ -89,7 +92,7 @@ func TestAddAllNamesTheFailedIndexAndWrapsTheError(t *testing.T) {
 	for name, index := range indexes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			err := AddAll(t.Context(), &fakeIndexer{failing: index.kind, err: conflict})
+			err := AddAll(t.Context(), &fakeIndexer{failing: index.kind, field: index.field, err: conflict})
 			require.ErrorIs(t, err, conflict)
 			assert.ErrorContains(t, err, "by "+index.field+": ")
 		})

@@ -104,14 +104,17 @@ func TestLimitRangeCapsRecommendation(t *testing.T) {
 // before those start.
 func TestLargestNodeCapsRecommendation(t *testing.T) {
 	namespace := env.Namespace(t)
-	createNode := func(name, cpu, memory string) {
+	createNode := func(name, cpu, memory string, taints ...corev1.Taint) {
 		node := testenv.Create(t, env, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+		node.Spec.Taints = taints // The API server adds that it is not ready.
+		require.NoError(t, env.Client.Update(t.Context(), node))
 		node.Status.Allocatable = testenv.Amounts(cpu, memory)
 		require.NoError(t, env.Client.Status().Update(t.Context(), node))
 		t.Cleanup(func() { assert.NoError(t, env.Client.Delete(context.Background(), node)) })
 	}
 	createNode("most-cpu", "300m", "200Mi")
 	createNode("most-memory", "100m", "600Mi")
+	createNode("of-others", "8", "8Gi", corev1.Taint{Key: "dedicated", Effect: corev1.TaintEffectNoSchedule})
 	scaler, pod := createTarget(t, namespace, "web", "app")
 	var source testenv.Meter
 	source.Set(testenv.SteadyUsage(pod, "app", 0.5, 1000, 1)...)

@@ -207,7 +207,7 @@ func (c *Collector) learnFor(
 	if !hasLearned || meta.IsStatusConditionTrue(scaler.Status.Conditions, autoscalingv1beta1.ConditionConflicted) {
 		return false, nil
 	}
-	constraints, err := c.Constraints(ctx, scaler.Namespace)
+	constraints, err := c.Constraints(ctx, scaler.Namespace, targetPods)
 	if err != nil {
 		return false, err
 	}

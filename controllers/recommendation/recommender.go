@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/indexers"
 	"example.com/upright/internal/history"
 	"example.com/upright/internal/pods"
 	"example.com/upright/internal/sizing"
@@ -26,9 +27,9 @@ type Recommender struct {
 	checkpointer *Checkpointer
 	metrics      *metrics
 
-	firstReading chan struct{}                       // Closed after the first reading of usage.
-	unavailable  atomic.Pointer[string]              // Why usage cannot be read; nil while it can.
-	largestNode  atomic.Pointer[corev1.ResourceList] // Nil until the nodes have been measured.
+	firstReading chan struct{}                // Closed after the first reading of usage.
+	unavailable  atomic.Pointer[string]       // Why usage cannot be read; nil while it can.
+	nodes        atomic.Pointer[sizing.Nodes] // Nil until the nodes have been measured.
 	triggers     chan event.GenericEvent
 }
 
@@ -143,32 +144,38 @@ func ForContainer(
 	return nil
 }
 
-// Constraints returns what limits recommendations in a namespace.
-func (r *Recommender) Constraints(ctx context.Context, namespace string) (sizing.Constraints, error) {
+// Constraints returns what limits the sizes of a target's pods.
+func (r *Recommender) Constraints(ctx context.Context, namespace string, targetPods []corev1.Pod) (sizing.Constraints, error) {
 	var limitRanges corev1.LimitRangeList
 	if err := r.cache.List(ctx, &limitRanges, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return sizing.Constraints{}, fmt.Errorf("list the LimitRanges: %w", err)
 	}
-	largest := r.largestNode.Load()
-	if largest == nil {
+	nodes := r.nodes.Load()
+	if nodes == nil {
 		var err error
-		if largest, err = r.measureNodes(ctx); err != nil {
+		if nodes, err = r.measureNodes(ctx); err != nil {
 			return sizing.Constraints{}, err
 		}
 	}
-	return sizing.Constraints{LimitRanges: limitRanges.Items, LargestNode: *largest}, nil
+	return sizing.Constraints{LimitRanges: limitRanges.Items, LargestNode: nodes.Largest(targetPods), Nodes: nodes}, nil
 }
 
-// measureNodes finds the largest node. The collector calls it with each reading of usage. A
-// reconcile does not, because a cluster can have thousands of nodes.
-func (r *Recommender) measureNodes(ctx context.Context) (*corev1.ResourceList, error) {
+// measureNodes reads the nodes, and what DaemonSets' pods take on them. The collector calls it with
+// each reading of usage. A reconcile does not, because a cluster can have thousands of nodes.
+func (r *Recommender) measureNodes(ctx context.Context) (*sizing.Nodes, error) {
 	var nodes corev1.NodeList
 	if err := r.cache.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list the nodes: %w", err)
 	}
-	largest := sizing.LargestNode(nodes.Items)
-	r.largestNode.Store(&largest)
-	return &largest, nil
+	var daemons corev1.PodList
+	if err := r.cache.List(ctx, &daemons,
+		client.MatchingFields{indexers.PodControllerKind: indexers.KindDaemonSet}, client.UnsafeDisableDeepCopy,
+	); err != nil {
+		return nil, fmt.Errorf("list the pods of DaemonSets: %w", err)
+	}
+	measured := sizing.NewNodes(nodes.Items, daemons.Items)
+	r.nodes.Store(measured)
+	return measured, nil
 }
 
 // Unavailable returns why usage cannot be read and what to do about it, or "" if it can.

@@ -59,7 +59,7 @@ func (s *scope) notApplied() (reason, message string) {
 		return autoscalingv1beta1.ReasonDeploymentNotFound,
 			"There are no pods to size. When the Deployment is created, its pods get the size in status.sizing."
 	case s.hasFallback():
-		return s.status.Fallback.Reason, fallbackMessage(s.status.Fallback)
+		return s.status.Fallback.Reason, s.fallbackMessage()
 	default:
 		return "", ""
 	}

@@ -23,6 +23,7 @@ var readyWarnings = []string{
 var refusals = []string{
 	autoscalingv1beta1.ReasonAdmissionPolicyMissing,
 	autoscalingv1beta1.ReasonApplyFailed,
+	autoscalingv1beta1.ReasonCreationRefused,
 	autoscalingv1beta1.ReasonDeploymentPaused,
 	autoscalingv1beta1.ReasonPodLevelResources,
 	autoscalingv1beta1.ReasonQoSClassFixed,

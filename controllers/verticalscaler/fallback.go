@@ -1,196 +1,209 @@
 package verticalscaler
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	podresources "k8s.io/component-helpers/resource"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	"example.com/upright/internal/pods"
 	"example.com/upright/internal/sizing"
 )
 
 const (
-	// fallbackTime is how long new pods get no more than their template after the recommended
-	// size kept one from being created or scheduled. No event reports that there is room again:
-	// the use of quotas and nodes changes all the time.
+	// fallbackTime is how long new pods do not get the recommended size after it kept one from
+	// being created or scheduled. No event reports that there is room again: the use of quotas and
+	// nodes changes all the time.
 	fallbackTime = time.Hour
 	// maxFallbackTime is the longest fallback. Each fallback that directly follows another is
 	// twice as long, so that a Deployment is not rolled out in vain every hour.
 	maxFallbackTime = 24 * time.Hour
-	// schedulingGracePeriod is how long a pod may wait for a node that is large enough but full.
-	// A cluster autoscaler usually adds one within this time.
-	schedulingGracePeriod = 3 * time.Minute
-	// quotaGracePeriod is how long a quota may refuse pods of the template's size before running
-	// pods give back what they have above the template. The ReplicaSet controller retries
-	// refused pods with backoff (pkg/controller/replicaset in k8s.io/kubernetes).
-	quotaGracePeriod = 30 * time.Second
-	// exceededQuota begins the API server's message when a ResourceQuota refuses an object
-	// (pkg/admission/plugin/resourcequota in k8s.io/apiserver).
-	exceededQuota = "exceeded quota"
 )
 
-// fallBack returns the sizes of new pods and the fallback that reduces them, if there is one. A
-// new generation of the spec ends a fallback.
+// obstacle is why pods with the recommended size cannot be created or scheduled: a reason of the
+// condition Applied, and a message of the API server or of the scheduler. The zero value is none.
+type obstacle struct {
+	reason, message string
+}
+
+// fallBack returns the sizes of new pods and the fallback that changes them, if there is one. The
+// first fallback is to the last known good size. If pods cannot be created or scheduled with that
+// either, the next one is to the template. A new generation of the spec ends a fallback.
 func (s *scope) fallBack(
 	sizes []autoscalingv1beta1.ContainerSizing,
 ) ([]autoscalingv1beta1.ContainerSizing, *autoscalingv1beta1.Fallback) {
-	reduced := s.noMoreThanTemplate(sizes)
-	if equality.Semantic.DeepEqual(reduced, sizes) {
-		return sizes, nil
-	}
 	previous := s.scaler.Status.Fallback
 	if s.scaler.Status.ObservedGeneration != s.scaler.Generation {
 		previous = nil
 	}
-	if isInForce(previous, s.now) {
-		return reduced, previous
-	}
-	length := fallbackTime
-	if previous != nil {
-		lasted := previous.Until.Sub(previous.Since.Time)
-		length = min(2*lasted, maxFallbackTime)
-		if !s.now.Before(previous.Until.Add(lasted)) { // It ended too long ago to count.
-			previous, length = nil, fallbackTime
+	var next *autoscalingv1beta1.Fallback
+	if s.isInForce(previous) {
+		next = s.continued(previous, sizes)
+	} else {
+		length := fallbackTime
+		if previous != nil {
+			lasted := previous.Until.Sub(previous.Since.Time)
+			length = min(2*lasted, maxFallbackTime)
+			if !s.now.Before(previous.Until.Add(lasted)) { // It ended too long ago to count.
+				previous, length = nil, fallbackTime
+			}
 		}
+		found, _ := s.obstacle(nil)
+		if found.reason == "" {
+			return sizes, previous
+		}
+		next = s.started(found, sizes, length)
 	}
-	reason, message := s.obstacle()
-	if reason == "" {
-		return sizes, previous
+	if !s.hasEffect(next, sizes) {
+		return sizes, nil
 	}
+	return s.reduced(sizes, next), next
+}
+
+// started returns the first fallback from an obstacle.
+func (s *scope) started(
+	found obstacle, sizes []autoscalingv1beta1.ContainerSizing, length time.Duration,
+) *autoscalingv1beta1.Fallback {
 	since := metav1.NewTime(s.now).Rfc3339Copy()
-	return reduced, &autoscalingv1beta1.Fallback{
-		Reason: reason, Message: message, Since: since, Until: metav1.NewTime(since.Add(length)),
+	fallback := &autoscalingv1beta1.Fallback{
+		Reason: found.reason, Message: found.message, Size: autoscalingv1beta1.FallbackLastKnownGood,
+		Since: since, Until: metav1.NewTime(since.Add(length)),
 	}
-}
-
-// isInForce reports whether there is a fallback that has not ended.
-func isInForce(fallback *autoscalingv1beta1.Fallback, now time.Time) bool {
-	return fallback != nil && now.Before(fallback.Until.Time)
-}
-
-// noMoreThanTemplate returns the sizes without everything that exceeds the target's template.
-func (s *scope) noMoreThanTemplate(sizes []autoscalingv1beta1.ContainerSizing) []autoscalingv1beta1.ContainerSizing {
-	return sizing.NoMoreThanTemplate(&s.deployment.Spec.Template.Spec, sizes, s.constraints.LimitRanges)
-}
-
-// obstacle returns why pods that are larger than the template cannot be created or scheduled,
-// as a reason and a message, or "" if they can.
-func (s *scope) obstacle() (reason, message string) {
-	if refused := quotaRefusal(s.deployment); refused != "" {
-		return autoscalingv1beta1.ReasonQuotaExceeded, refused
+	template := *fallback
+	template.Size = autoscalingv1beta1.FallbackTemplate
+	known := s.reduced(sizes, fallback)
+	if equality.Semantic.DeepEqual(known, sizes) || equality.Semantic.DeepEqual(known, s.reduced(sizes, &template)) ||
+		found.reason == autoscalingv1beta1.ReasonUnschedulable && !s.couldScheduleAny(known) {
+		return &template
 	}
-	for _, pod := range s.unschedulableByUs() {
-		if s.graceLeft(pod) <= 0 {
-			return autoscalingv1beta1.ReasonUnschedulable, pods.UnschedulableCondition(pod).Message
-		}
+	return fallback
+}
+
+// continued returns the fallback that follows one in force, which is the same one unless pods
+// cannot be created or scheduled with its sizes either.
+func (s *scope) continued(
+	inForce *autoscalingv1beta1.Fallback, sizes []autoscalingv1beta1.ContainerSizing,
+) *autoscalingv1beta1.Fallback {
+	found, _ := s.obstacle(inForce)
+	isUnschedulable := inForce.Reason == autoscalingv1beta1.ReasonUnschedulable
+	if found.reason == "" || inForce.Size != autoscalingv1beta1.FallbackLastKnownGood && !isUnschedulable {
+		return inForce
 	}
-	return "", ""
-}
-
-// quotaRefusal returns the message with which a ResourceQuota refuses a Deployment's pods, or "".
-func quotaRefusal(d *appsv1.Deployment) string {
-	for i := range d.Status.Conditions {
-		condition := &d.Status.Conditions[i]
-		if condition.Type != appsv1.DeploymentReplicaFailure || condition.Status != corev1.ConditionTrue {
-			continue
-		}
-		// The text before it names one pod and differs with each pod.
-		if _, detail, isQuota := strings.Cut(condition.Message, exceededQuota); isQuota {
-			return exceededQuota + detail
-		}
+	next := inForce.DeepCopy()
+	next.Size = autoscalingv1beta1.FallbackTemplate
+	switch {
+	case found.reason != autoscalingv1beta1.ReasonUnschedulable:
+		next.Reason, next.Message = found.reason, found.message
+	case isUnschedulable && found.message != inForce.Message:
+		// Both messages count: each names resources that nodes lack.
+		next.Message += " " + found.message
 	}
-	return ""
-}
-
-// isRefusedForSize reports whether a quota refused pods for their CPU or memory. If it counts
-// pods, it refuses as many even if others shrink. (The message is that of the first refusal
-// until a pod is created, so another quota may refuse them by now.)
-func isRefusedForSize(refusal string) bool {
-	_, requested, _ := strings.Cut(refusal, "requested: ")
-	requested, _, _ = strings.Cut(requested, ", used: ")
-	for amount := range strings.SplitSeq(requested, ",") {
-		name, _, _ := strings.Cut(amount, "=")
-		switch corev1.ResourceName(name) {
-		case corev1.ResourceCPU, corev1.ResourceRequestsCPU, corev1.ResourceLimitsCPU,
-			corev1.ResourceMemory, corev1.ResourceRequestsMemory, corev1.ResourceLimitsMemory:
-			return true
-		}
+	if equality.Semantic.DeepEqual(s.reduced(sizes, next), s.reduced(sizes, inForce)) {
+		return inForce
 	}
-	return false
+	next.Since = metav1.NewTime(s.now).Rfc3339Copy()
+	next.Until = metav1.NewTime(next.Since.Add(inForce.Until.Sub(inForce.Since.Time)))
+	return next
 }
 
-// planRestore returns how a pod gets back to the size of the target's template.
-func (s *scope) planRestore(pod *corev1.Pod) sizing.Plan {
-	return sizing.PlanRestore(pod, &s.deployment.Spec.Template.Spec, s.constraints.LimitRanges)
-}
-
-// unschedulableByUs returns the unschedulable pods that are larger than the target's template:
-// at the template's size there may be a node for them.
-func (s *scope) unschedulableByUs() []*corev1.Pod {
-	if s.deployment == nil {
+// reduced returns the sizes of new pods during a fallback. After a refusal that is not for a quota,
+// a fallback to the template leaves no size at all: what refuses pods can also require a minimum.
+func (s *scope) reduced(
+	sizes []autoscalingv1beta1.ContainerSizing, fallback *autoscalingv1beta1.Fallback,
+) []autoscalingv1beta1.ContainerSizing {
+	template, ranges := &s.deployment.Spec.Template.Spec, s.constraints.LimitRanges
+	resources := loweredBy(fallback)
+	if good := s.status.LastKnownGood; good != nil {
+		sizes = sizing.NoMoreThan(template, sizes, good.Sizes, ranges, resources)
+	}
+	switch {
+	case fallback.Size == autoscalingv1beta1.FallbackLastKnownGood:
+		return sizes
+	case fallback.Reason == autoscalingv1beta1.ReasonCreationRefused:
 		return nil
+	default:
+		return sizing.NoMoreThanTemplate(template, sizes, ranges, resources)
 	}
-	return slices.DeleteFunc(pods.Unschedulable(s.pods), func(pod *corev1.Pod) bool {
-		return len(s.planRestore(pod).Containers) == 0
-	})
 }
 
-// graceLeft returns how much longer a pod may wait for a node; 0 if no node is large enough.
-func (s *scope) graceLeft(pod *corev1.Pod) time.Duration {
-	for name, amount := range podresources.PodRequests(pod, podresources.PodResourcesOptions{}) {
-		if most, isKnown := s.constraints.LargestNode[name]; !isKnown || amount.Cmp(most) > 0 {
-			return 0
+// loweredBy returns the resources that a fallback lowers.
+func loweredBy(fallback *autoscalingv1beta1.Fallback) []corev1.ResourceName {
+	if fallback.Reason == autoscalingv1beta1.ReasonUnschedulable {
+		return sizing.Insufficient(fallback.Message)
+	}
+	return sizing.AllResources()
+}
+
+// hasEffect reports whether new pods get other sizes because of a fallback, now or after it has
+// gone on to the template.
+func (s *scope) hasEffect(fallback *autoscalingv1beta1.Fallback, sizes []autoscalingv1beta1.ContainerSizing) bool {
+	if fallback.Reason == autoscalingv1beta1.ReasonCreationRefused {
+		return sizing.DiffersFromTemplate(&s.deployment.Spec.Template.Spec, sizes, s.constraints.LimitRanges)
+	}
+	template := *fallback
+	template.Size = autoscalingv1beta1.FallbackTemplate
+	return !equality.Semantic.DeepEqual(s.reduced(sizes, &template), sizes)
+}
+
+// isInForce reports whether new pods get the sizes of a fallback. After its time, a fallback lasts
+// as long as the API server still refuses pods of the template's size: they can be refused for
+// their size again as soon as the other cause is gone, and nothing would report that.
+func (s *scope) isInForce(fallback *autoscalingv1beta1.Fallback) bool {
+	if fallback == nil {
+		return false
+	}
+	return s.now.Before(fallback.Until.Time) || s.outlives(fallback)
+}
+
+// outlives reports whether a refusal began before the end of a fallback to the template, and has
+// not ended since.
+func (s *scope) outlives(fallback *autoscalingv1beta1.Fallback) bool {
+	refused := s.creationRefusal()
+	return refused != nil && refused.since.Before(fallback.Until.Time) &&
+		fallback.Size != autoscalingv1beta1.FallbackLastKnownGood &&
+		fallback.Reason != autoscalingv1beta1.ReasonUnschedulable
+}
+
+// hasFallback reports whether new pods get a fallback size now.
+func (s *scope) hasFallback() bool { return s.isInForce(s.status.Fallback) }
+
+// obstacle returns why pods cannot be created or scheduled because of their size, with the sizes
+// of the fallback in force, or without a fallback. If there is none yet, left is the time until the
+// first grace period ends; 0 if there is no grace period.
+func (s *scope) obstacle(inForce *autoscalingv1beta1.Fallback) (found obstacle, left time.Duration) {
+	if refused := s.creationRefusal(); refused != nil {
+		if left = s.retryTime(refused, inForce); left <= 0 {
+			return refused.obstacle, 0
 		}
 	}
-	return pods.UnschedulableCondition(pod).LastTransitionTime.Add(schedulingGracePeriod).Sub(s.now)
-}
-
-// schedulingGrace returns the time until the first grace period of a pod ends; 0 if no pod has
-// one.
-func (s *scope) schedulingGrace() time.Duration {
-	first := time.Duration(0)
 	for _, pod := range s.unschedulableByUs() {
-		if left := s.graceLeft(pod); left > 0 && (first == 0 || left < first) {
-			first = left
+		podLeft := s.graceLeft(pod, inForce)
+		if podLeft <= 0 {
+			return obstacle{autoscalingv1beta1.ReasonUnschedulable, unschedulableMessage(pod)}, 0
+		}
+		if left == 0 || podLeft < left {
+			left = podLeft
 		}
 	}
-	return first
+	return obstacle{}, left
 }
 
-// fallbackMessage describes what to do about a fallback, and when it ends.
-func fallbackMessage(fallback *autoscalingv1beta1.Fallback) string {
-	return fmt.Sprintf("%s (%s). Until %s, new pods get no more than the Deployment's template, and running pods keep their size. "+
-		"Then, or when spec changes, the controller tries the recommended size again.",
-		obstacleAdvice(fallback.Reason), fallback.Message, fallback.Until.UTC().Format(time.RFC3339))
+// requeueForFallback requeues the scaler for the end of grace periods and of the fallback in force.
+func (s *scope) requeueForFallback() {
+	var inForce *autoscalingv1beta1.Fallback
+	if s.hasFallback() {
+		inForce = s.status.Fallback
+		if left := inForce.Until.Sub(s.now); left > 0 {
+			s.result.requeueIn(max(left, time.Millisecond))
+		}
+	}
+	_, left := s.obstacle(inForce)
+	s.result.requeueIn(left)
 }
 
-// obstacleAdvice describes what to do about an obstacle.
-func obstacleAdvice(reason string) string {
-	if reason == autoscalingv1beta1.ReasonQuotaExceeded {
-		return "A ResourceQuota refuses new pods at their size: raise the quota or lower maxAllowed"
-	}
-	return "No node has room for new pods at their size: add nodes or lower maxAllowed"
-}
-
-// pinnedObstacle returns why pods with a pinned size cannot be created or scheduled, and what
-// to do, or "" if they can.
-func (s *scope) pinnedObstacle() (reason, message string) {
-	if !s.isPinned() || s.deployment == nil ||
-		equality.Semantic.DeepEqual(s.noMoreThanTemplate(s.status.Sizing), s.status.Sizing) {
-		return "", ""
-	}
-	reason, detail := s.obstacle()
-	if reason == "" {
-		return "", ""
-	}
-	return reason, fmt.Sprintf("%s, or remove the annotation %s, which pins the size (%s).",
-		obstacleAdvice(reason), autoscalingv1beta1.AnnotationPin, detail)
+// withoutHPA returns the names of the resources that are not left to HorizontalPodAutoscalers.
+func (s *scope) withoutHPA(names []corev1.ResourceName) []corev1.ResourceName {
+	return slices.DeleteFunc(slices.Clone(names), func(name corev1.ResourceName) bool { return s.scaledByHPA[name] != "" })
 }

@@ -20,11 +20,31 @@ const overQuota = `pods "web-6d4b75cb6d-x7k2p" is forbidden: exceeded quota: tea
 // setReplicaFailure writes to the Deployment's status that the API server refuses new pods.
 func (w *workload) setReplicaFailure(t *testing.T, message string) {
 	t.Helper()
+	w.setReplicaFailureSince(t, time.Now(), message)
+}
+
+// setReplicaFailureSince writes to the Deployment's status that the API server has refused new
+// pods for some time. message is that of the first refusal, as in a cluster.
+func (w *workload) setReplicaFailureSince(t *testing.T, since time.Time, message string) {
+	t.Helper()
 	d := w.deployment(t)
-	d.Status.Conditions = append(d.Status.Conditions, appsv1.DeploymentCondition{
-		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: message,
-	})
+	d.Status.Conditions = newReplicaFailure(since, message)
 	require.NoError(t, env.Client.Status().Update(t.Context(), d))
+}
+
+// clearReplicaFailure removes the failure, as happens when all pods can be created.
+func (w *workload) clearReplicaFailure(t *testing.T) {
+	t.Helper()
+	d := w.deployment(t)
+	d.Status.Conditions = nil
+	require.NoError(t, env.Client.Status().Update(t.Context(), d))
+}
+
+func newReplicaFailure(since time.Time, message string) []appsv1.DeploymentCondition {
+	return []appsv1.DeploymentCondition{{
+		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Reason: "FailedCreate", Message: message,
+		LastTransitionTime: metav1.NewTime(since), LastUpdateTime: metav1.NewTime(since),
+	}}
 }
 
 func TestQuotaFallbackLastsUntilTheSpecChanges(t *testing.T) {
@@ -48,9 +68,7 @@ func TestQuotaFallbackLastsUntilTheSpecChanges(t *testing.T) {
 	w.waitForEvent(t, "QuotaExceeded")
 
 	// When pods can be created, the Deployment no longer reports the quota.
-	d := w.deployment(t)
-	d.Status.Conditions = nil
-	require.NoError(t, env.Client.Status().Update(t.Context(), d))
+	w.clearReplicaFailure(t)
 	w.meter.WaitUntilLearned(t)
 	w.waitForApplied(t, isFalse, "QuotaExceeded")
 	assert.Equal(t, fallback, w.scaler.Status.Fallback)
@@ -74,11 +92,11 @@ func TestRunningPodsShrinkIfAQuotaRefusesPodsOfTemplateSize(t *testing.T) {
 	w := newWorkload(t, 2, []corev1.Container{newContainer("web", small, nil)}, func(w *workload) {
 		w.pods[0].Spec.Containers = []corev1.Container{newContainer("web", large, nil)}
 	})
-	w.setReplicaFailure(t, overQuota)
-	since := metav1.NewTime(time.Now().Add(3*time.Second - quotaGracePeriod)).Rfc3339Copy()
+	since := metav1.NewTime(time.Now().Add(3*time.Second - refusalGracePeriod)).Rfc3339Copy()
+	w.setReplicaFailureSince(t, since.Time, overQuota)
 	w.setFallback(t, &autoscalingv1beta1.Fallback{Reason: "QuotaExceeded", Since: since, Until: metav1.NewTime(since.Add(time.Hour))})
-	w.start(t).waitForResources(t, w.pods[0], 0, small, nil)
-	assert.False(t, time.Now().Before(since.Add(quotaGracePeriod)), "resized before the grace period ended")
+	w.start(t).waitForResources(t, w.pods[0], 0, testenv.Amounts("100m", "1Gi"), nil)
+	assert.False(t, time.Now().Before(since.Add(refusalGracePeriod)), "resized before the grace period ended")
 	w.waitForApplied(t, isFalse, "QuotaExceeded")
 	w.assertResizes(t, 1)
 }
@@ -88,37 +106,33 @@ func TestRunningPodsKeepTheirSizeIfAQuotaCountsPods(t *testing.T) {
 	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, func(w *workload) {
 		w.pods[0].Spec.Containers = []corev1.Container{newContainer("web", large, nil)}
 	})
-	w.setReplicaFailure(t, `pods "web-x" is forbidden: exceeded quota: cpu, requested: pods=1, used: pods=1, limited: pods=1`)
-	since := metav1.NewTime(time.Now().Add(-10 * quotaGracePeriod)).Rfc3339Copy()
+	since := metav1.NewTime(time.Now().Add(-10 * refusalGracePeriod)).Rfc3339Copy()
+	w.setReplicaFailureSince(t, since.Time, `pods "web-x" is forbidden: exceeded quota: cpu, requested: pods=1, used: pods=1, limited: pods=1`)
 	w.setFallback(t, &autoscalingv1beta1.Fallback{Reason: "QuotaExceeded", Since: since, Until: metav1.NewTime(since.Add(time.Hour))})
 	w.start(t).waitForApplied(t, isFalse, "QuotaExceeded")
 	w.assertResizes(t, 0)
 }
 
-func TestQuotaRefusesForSizeIfItNamesCPUOrMemory(t *testing.T) {
+func TestQuotaRefusesForTheResourcesThatItNames(t *testing.T) {
 	t.Parallel()
-	for requested, want := range map[string]bool{
-		"requests.cpu=500m": true, "limits.memory=1Gi,pods=1": true, "count/pods=1,memory=1Gi": true, "cpu=1": true,
-		"pods=1": false, "requests.nvidia.com/gpu=1": false, "requests.ephemeral-storage=1Gi": false,
+	for requested, want := range map[string][]corev1.ResourceName{
+		"requests.cpu=500m": {"cpu"}, "limits.memory=1Gi,pods=1": {"memory"}, "count/pods=1,memory=1Gi": {"memory"}, "cpu=1": {"cpu"},
+		"limits.cpu=1,requests.memory=1Gi": {"cpu", "memory"},
+		"pods=1":                           nil, "requests.nvidia.com/gpu=1": nil, "requests.ephemeral-storage=1Gi": nil,
 	} {
-		assert.Equal(t, want, isRefusedForSize("exceeded quota: cpu, requested: "+requested+", used: cpu=1, limited: cpu=1"), requested)
+		assert.Equal(t, want, refusedResources("exceeded quota: cpu, requested: "+requested+", used: cpu=1, limited: cpu=1"), requested)
 	}
-	assert.False(t, isRefusedForSize(""))
+	assert.Empty(t, refusedResources(""))
 }
 
-func TestOtherRefusalsCauseNoFallback(t *testing.T) {
+// A refusal of pods that have the template's size is not for their size.
+func TestRefusalCausesNoFallbackIfTheSizeIsTheTemplates(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		message  string
-		template corev1.ResourceList
-	}{
-		"not for a quota":             {`pods "web-x" is forbidden: error looking up service account`, small},
-		"for the template's own size": {overQuota, large},
-	} {
+	for name, refusal := range map[string]string{"quota": overQuota, "policy": deniedByPolicy} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorkload(t, 1, []corev1.Container{newContainer("web", test.template, nil)}, useInitialMode)
-			w.setReplicaFailure(t, test.message)
+			w := newWorkload(t, 1, []corev1.Container{newContainer("web", large, nil)}, useInitialMode)
+			w.setReplicaFailure(t, refusal)
 			w.start(t).waitForApplied(t, isTrue, "SizedAtCreation")
 			w.waitForSizing(t, newSizing("web", large, nil))
 			assert.Nil(t, w.scaler.Status.Fallback)
@@ -130,7 +144,9 @@ func TestFallbackOutlivesTheManagerAndExpires(t *testing.T) {
 	t.Parallel()
 	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useInitialMode)
 	until := metav1.NewTime(time.Now().Add(5 * time.Second)).Rfc3339Copy()
-	w.setFallback(t, &autoscalingv1beta1.Fallback{Reason: "Unschedulable", Since: metav1.NewTime(until.Add(-time.Hour)), Until: until})
+	w.setFallback(t, &autoscalingv1beta1.Fallback{
+		Reason: "Unschedulable", Message: lacksCPU, Since: metav1.NewTime(until.Add(-time.Hour)), Until: until,
+	})
 	w.start(t).waitForApplied(t, isFalse, "Unschedulable")
 	assert.Equal(t, until.Unix(), w.scaler.Status.Fallback.Until.Unix())
 	w.waitForSizing(t, newSizing("web", large, nil))
@@ -144,33 +160,25 @@ func TestFallbackOutlivesTheManagerAndExpires(t *testing.T) {
 
 func TestRepeatedFallbacksDoubleUpToOneDay(t *testing.T) {
 	t.Parallel()
-	scaler := testenv.NewScaler("one", "web", "web")
-	scaler.Spec.ContainerPolicies = fixedPolicies(large)
-	healthy := testenv.NewDeployment("one", "web")
-	healthy.Spec.Template.Spec.Containers = []corev1.Container{newContainer("web", small, nil)}
-	refused := healthy.DeepCopy()
-	refused.Status.Conditions = []appsv1.DeploymentCondition{{
-		Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: overQuota,
-	}}
-	fallbackAt := func(now time.Time, d *appsv1.Deployment) *autoscalingv1beta1.Fallback {
-		s := newScope(scaler, now)
-		s.deployment = d
-		_, fallback := s.fallBack([]autoscalingv1beta1.ContainerSizing{newSizing("web", large, nil)})
-		return fallback
-	}
+	w := newFallbackTest(small)
 	now := time.Date(2026, 5, 4, 0, 0, 0, 0, time.UTC)
 	for _, hours := range []int{1, 2, 4, 8, 16, 24, 24} {
-		fallback := fallbackAt(now, refused)
+		w.deployment.Status.Conditions = newReplicaFailure(now, overQuota)
+		fallback, _ := w.at(now)
 		require.NotNil(t, fallback)
 		assert.InDelta(t, hours, fallback.Until.Sub(fallback.Since.Time).Hours(), 0)
-		scaler.Status.Fallback = fallback
 		now = fallback.Until.Time
-		assert.False(t, isInForce(fallback, now))
-		assert.Equal(t, fallback, fallbackAt(now, healthy), "its length is remembered for as long as it lasted")
+		w.deployment.Status.Conditions = nil
+		next, sizes := w.at(now)
+		assert.Equal(t, fallback, next, "its length is remembered for as long as it lasted")
+		assert.Equal(t, w.recommended, sizes)
 	}
-	dayLater := now.Add(24 * time.Hour)
-	assert.Nil(t, fallbackAt(dayLater, healthy))
-	assert.InDelta(t, 1, fallbackAt(dayLater, refused).Until.Sub(dayLater).Hours(), 0)
+	now = now.Add(24 * time.Hour)
+	next, _ := w.at(now)
+	assert.Nil(t, next)
+	w.deployment.Status.Conditions = newReplicaFailure(now, overQuota)
+	next, _ = w.at(now)
+	assert.InDelta(t, 1, next.Until.Sub(now).Hours(), 0)
 }
 
 func TestPinnedSizeStaysIfAQuotaRefusesIt(t *testing.T) {

@@ -38,11 +38,19 @@ func deploymentPodChanged() predicate.Predicate {
 				pod, isPod := e.ObjectNew.(*corev1.Pod)
 				return wasPod && isPod && (previous.UID != pod.UID ||
 					previous.DeletionTimestamp.IsZero() != pod.DeletionTimestamp.IsZero() ||
-					!equality.Semantic.DeepEqual(previous.Spec, pod.Spec) ||
+					!hasSameSpec(previous, pod) ||
 					!equality.Semantic.DeepEqual(previous.Status, pod.Status))
 			},
 		},
 	)
+}
+
+// hasSameSpec compares the specs of two versions of a pod, without the node: a pod that gets a node
+// still has its size.
+func hasSameSpec(previous, pod *corev1.Pod) bool {
+	a, b := previous.Spec, pod.Spec
+	a.NodeName, b.NodeName = "", ""
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // hpaSpecChanged accepts the events with which a HorizontalPodAutoscaler starts or stops scaling

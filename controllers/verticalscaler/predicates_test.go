@@ -136,6 +136,7 @@ func TestOnlyPodChangesThatMatterAreAccepted(t *testing.T) {
 		"scheduled": {func(pod *corev1.Pod) {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
 		}, false},
+		"on a node":                       {func(pod *corev1.Pod) { pod.Spec.NodeName = "node" }, false},
 		"restarted after another failure": {func(pod *corev1.Pod) { pod.Status.ContainerStatuses[1].RestartCount++ }, true},
 	} {
 		assert.Equal(t, test.want, accepts.Update(event.UpdateEvent{ObjectOld: pod, ObjectNew: cached(test.change)}), name)

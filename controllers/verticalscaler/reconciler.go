@@ -122,7 +122,7 @@ func (r *Reconciler) observePods(ctx context.Context, s *scope) (err error) {
 }
 
 func (r *Reconciler) observeConstraints(ctx context.Context, s *scope) (err error) {
-	s.constraints, err = r.recommender.Constraints(ctx, s.scaler.Namespace)
+	s.constraints, err = r.recommender.Constraints(ctx, s.scaler.Namespace, s.pods)
 	return err
 }
 
@@ -219,14 +219,15 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) {
 	if s.hasFailed() || s.deployment == nil {
 		return
 	}
+	r.resizer.restoreUnschedulable(ctx, s)
 	switch {
 	case s.hasFallback():
-		r.resizer.restore(ctx, s)
+		r.resizer.giveBack(ctx, s)
 	case s.scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInitial:
 		r.resizer.resize(ctx, s)
 		r.rollOut(ctx, s)
 	}
-	s.result.requeueIn(s.schedulingGrace())
+	s.requeueForFallback()
 	if s.waitsForTable() {
 		s.result.requeueIn(tableWait)
 	}

@@ -69,23 +69,6 @@ func (r *resizer) resize(ctx context.Context, s *scope) {
 	r.recordResized(s, "the size in status.sizing")
 }
 
-// restore resizes unschedulable pods to the size of their template during a fallback, so that
-// they need not be replaced. Running pods keep their size, unless a quota refuses new pods even
-// at the template's size.
-func (r *resizer) restore(ctx context.Context, s *scope) {
-	restored, requeueAfter := pods.Unschedulable(s.pods), s.status.Fallback.Until.Sub(s.now)
-	if isRefusedForSize(quotaRefusal(s.deployment)) {
-		if left := s.status.Fallback.Since.Add(quotaGracePeriod).Sub(s.now); left > 0 {
-			requeueAfter = min(requeueAfter, left)
-		} else {
-			restored = append(restored, pods.Running(s.pods)...)
-		}
-	}
-	r.resizeAll(ctx, s, restored, func(pod *corev1.Pod) (sizing.Plan, bool) { return s.planRestore(pod), false })
-	s.result.requeueIn(max(requeueAfter, time.Millisecond))
-	r.recordResized(s, "the size of its template")
-}
-
 // resizeAll resizes pods by their plans and adds what happened to each to the result. A failure
 // does not stop the others. planOf also reports whether a pod waits for the stabilization window.
 func (r *resizer) resizeAll(

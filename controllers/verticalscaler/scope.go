@@ -108,6 +108,3 @@ func (s *scope) appliesSizes() bool {
 func (s *scope) isPinned() bool {
 	return s.scaler.Annotations[autoscalingv1beta1.AnnotationPin] == "true"
 }
-
-// hasFallback reports whether new pods get a fallback size now.
-func (s *scope) hasFallback() bool { return isInForce(s.status.Fallback, s.now) }

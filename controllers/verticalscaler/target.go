@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -69,8 +70,14 @@ func (t *targets) trim(d *appsv1.Deployment) *appsv1.Deployment {
 	template := &d.Spec.Template
 	trimmed.Annotations = keepAnnotation(d.Annotations, sizing.AnnotationRevision)
 	trimmed.Spec.Template.Annotations = keepAnnotation(template.Annotations, sizing.AnnotationRestartedAt)
-	trimmed.Spec.Template.Spec.InitContainers = t.trimmer.Containers(template.Spec.InitContainers)
-	trimmed.Spec.Template.Spec.Containers = t.trimmer.Containers(template.Spec.Containers)
+	trimmed.Spec.Template.Spec = corev1.PodSpec{
+		InitContainers: t.trimmer.Containers(template.Spec.InitContainers),
+		Containers:     t.trimmer.Containers(template.Spec.Containers),
+		Overhead:       template.Spec.Overhead,
+		NodeSelector:   template.Spec.NodeSelector,
+		Affinity:       template.Spec.Affinity,
+		Tolerations:    template.Spec.Tolerations,
+	}
 	return trimmed
 }
 

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,10 +14,11 @@ const reasonCompleted = "Completed"
 
 // Trimmer drops the fields of objects that no controller reads. Equal resource lists and hash
 // labels are stored once: the pods of a ReplicaSet have the same ones, and a map of two entries
-// takes 700 bytes. The zero value is ready to use, by several goroutines.
+// takes 700 bytes. So are the names of nodes. The zero value is ready to use, by several goroutines.
 type Trimmer struct {
 	lists  interner[listKey, corev1.ResourceList]
 	hashes interner[string, map[string]string]
+	nodes  interner[string, string]
 }
 
 // listKey identifies a resource list by its amounts, in milli-CPU and bytes.
@@ -41,8 +44,8 @@ func (t *Trimmer) Trim(in any) (any, error) {
 	case *corev1.Pod:
 		t.trimPod(obj)
 	case *corev1.Node:
-		obj.ObjectMeta = metav1.ObjectMeta{Name: obj.Name, ResourceVersion: obj.ResourceVersion}
-		obj.Spec = corev1.NodeSpec{}
+		obj.ObjectMeta = metav1.ObjectMeta{Name: obj.Name, ResourceVersion: obj.ResourceVersion, Labels: obj.Labels}
+		obj.Spec = corev1.NodeSpec{Unschedulable: obj.Spec.Unschedulable, Taints: obj.Spec.Taints}
 		obj.Status = corev1.NodeStatus{Allocatable: t.sizedOnly(obj.Status.Allocatable)}
 	case client.Object:
 		obj.SetManagedFields(nil)
@@ -63,8 +66,10 @@ func (t *Trimmer) trimPod(pod *corev1.Pod) {
 		OwnerReferences:   pod.OwnerReferences,
 		Labels:            t.hashLabel(pod.Labels),
 	}
-	resources := pod.Spec.Resources
+	resources, node := pod.Spec.Resources, pod.Spec.NodeName
 	pod.Spec = corev1.PodSpec{
+		NodeName:       t.nodes.get(node, func() string { return strings.Clone(node) }),
+		Overhead:       t.sizedOnly(pod.Spec.Overhead),
 		InitContainers: t.Containers(pod.Spec.InitContainers),
 		Containers:     t.Containers(pod.Spec.Containers),
 	}

@@ -71,6 +71,7 @@ func fullPod() *corev1.Pod {
 	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 	pod.Spec.InitContainers = []corev1.Container{testenv.NewContainer("migrate"), sidecar}
 	pod.Spec.NodeName, pod.Spec.Volumes = "node", []corev1.Volume{{Name: "v"}}
+	pod.Spec.Overhead = testenv.Amounts("10m", "10Mi")
 	pod.Spec.Resources = &corev1.ResourceRequirements{Limits: testenv.Amounts("4", "4Gi")}
 	app := &pod.Spec.Containers[0]
 	app.Env = []corev1.EnvVar{{Name: "A", Value: "b"}}
@@ -125,6 +126,8 @@ func trimmedPod() *corev1.Pod {
 		Spec: corev1.PodSpec{
 			InitContainers: []corev1.Container{container("migrate"), sidecar},
 			Containers:     []corev1.Container{app, container("log")},
+			NodeName:       "node",
+			Overhead:       testenv.Amounts("10m", "10Mi"),
 			Resources:      &corev1.ResourceRequirements{},
 		},
 		Status: corev1.PodStatus{
@@ -156,18 +159,21 @@ func TestTrimKeepsOnlyThePodFieldsThatAreRead(t *testing.T) {
 	assert.Equal(t, trimmedPod(), again, "a second Trim changes nothing")
 }
 
-func TestTrimKeepsNameAndAllocatableOfANode(t *testing.T) {
+func TestTrimKeepsWhatDecidesWhichPodsANodeTakes(t *testing.T) {
 	t.Parallel()
 	out, err := new(cache.Trimmer).Trim(&corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", ResourceVersion: "3", Labels: map[string]string{"a": "b"}},
-		Spec:       corev1.NodeSpec{PodCIDR: "10.0.0.0/24"},
+		Spec: corev1.NodeSpec{
+			PodCIDR: "10.0.0.0/24", Unschedulable: true, Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}},
+		},
 		Status: corev1.NodeStatus{Capacity: testenv.Amounts("9", "9Gi"), Allocatable: corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourcePods: resource.MustParse("110"),
 		}},
 	})
 	require.NoError(t, err)
 	assert.Equal(t, &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "3"},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: "3", Labels: map[string]string{"a": "b"}},
+		Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}},
 		Status:     corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}},
 	}, out)
 }

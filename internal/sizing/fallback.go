@@ -1,34 +1,108 @@
 package sizing
 
 import (
+	"regexp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	"example.com/upright/internal/pods"
 )
 
-// NoMoreThanTemplate removes each size that exceeds the resources in a Deployment's template. A
-// container without a size for a resource gets the template's own resources. If LimitRanges
-// admit the pod without any size, they also admit it with the sizes that remain.
+// insufficient matches what the scheduler reports for a node without enough free CPU or memory
+// (pkg/scheduler/framework/plugins/noderesources in k8s.io/kubernetes). Extended resources can have
+// a name that begins in the same way.
+var insufficient = regexp.MustCompile(`\bInsufficient (cpu|memory)(?:[.,]?\s|[.,]?$)`)
+
+// Insufficient returns the resources that nodes lack for a pod, according to the scheduler's
+// message. No other obstacle to the scheduling of a pod has to do with its size.
+func Insufficient(message string) []corev1.ResourceName {
+	var names []corev1.ResourceName
+	for _, match := range insufficient.FindAllStringSubmatch(message, -1) {
+		if name := corev1.ResourceName(match[1]); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// AllResources returns the names of the resources that are sized.
+func AllResources() []corev1.ResourceName {
+	return []corev1.ResourceName{cpu.name, memory.name}
+}
+
+// named returns the sized resources with the names.
+func named(names []corev1.ResourceName) []sizedResource {
+	return slices.DeleteFunc(slices.Clone(sizedResources[:]), func(r sizedResource) bool { return !slices.Contains(names, r.name) })
+}
+
+// NoMoreThan lowers the named resources of each size to another size of the same container, if
+// they exceed it. A limit keeps its ratio to the request and does not exceed the other size's
+// limit either. If LimitRanges admit the pod without any size, they also admit it with the result.
+func NoMoreThan(
+	template *corev1.PodSpec, sizes, most []autoscalingv1beta1.ContainerSizing, ranges []corev1.LimitRange, names []corev1.ResourceName,
+) []autoscalingv1beta1.ContainerSizing {
+	sizes = cloneSizes(sizes)
+	for i := range sizes {
+		other := slices.IndexFunc(most, func(size autoscalingv1beta1.ContainerSizing) bool {
+			return size.ContainerName == sizes[i].ContainerName
+		})
+		if other < 0 {
+			continue
+		}
+		for _, r := range named(names) {
+			r.lower(&sizes[i], most[other])
+		}
+	}
+	return newLimitedPod(template, ranges).admitted(sizes)
+}
+
+// lower lowers the request and the limit of a size to those of another size.
+func (r sizedResource) lower(size *autoscalingv1beta1.ContainerSizing, most autoscalingv1beta1.ContainerSizing) {
+	_, isSized := size.Requests[r.name]
+	_, isKnown := most.Requests[r.name]
+	current := pair{request: r.amountIn(size.Requests), limit: r.amountIn(size.Limits)}
+	if !isSized || !isKnown || current.request == 0 {
+		return
+	}
+	request := min(current.request, r.amountIn(most.Requests))
+	r.set(&size.Requests, request)
+	if current.limit == 0 {
+		return
+	}
+	limit := multiplyDivide(current.limit, request, current.request)
+	if mostLimit := r.amountIn(most.Limits); mostLimit > 0 {
+		limit = min(limit, mostLimit)
+	}
+	r.set(&size.Limits, max(limit, request))
+}
+
+// NoMoreThanTemplate removes the named resources of each size that exceed the resources in a
+// Deployment's template. A container without a size for a resource gets the template's own
+// resources. If LimitRanges admit the pod without any size, they also admit it with the sizes that
+// remain.
 func NoMoreThanTemplate(
-	template *corev1.PodSpec, sizes []autoscalingv1beta1.ContainerSizing, ranges []corev1.LimitRange,
+	template *corev1.PodSpec, sizes []autoscalingv1beta1.ContainerSizing, ranges []corev1.LimitRange, names []corev1.ResourceName,
 ) []autoscalingv1beta1.ContainerSizing {
 	pod := newLimitedPod(template, ranges)
 	sizes = slices.DeleteFunc(cloneSizes(sizes), func(size autoscalingv1beta1.ContainerSizing) bool {
 		return pod.container(size.ContainerName) == nil
 	})
 	for i := range sizes {
-		for _, r := range sizedResources {
+		for _, r := range named(names) {
 			if r.exceeds(sizes[i], pod.container(sizes[i].ContainerName).Resources) {
 				r.removeFrom(&sizes[i])
 			}
 		}
 	}
+	return pod.admitted(sizes)
+}
+
+// admitted moves sizes towards the template as far as LimitRanges require. It changes the sizes.
+func (p *limitedPod) admitted(sizes []autoscalingv1beta1.ContainerSizing) []autoscalingv1beta1.ContainerSizing {
 	for _, r := range sizedResources {
-		if !pod.isAdmitted(r, sizes) && pod.isAdmitted(r, nil) {
-			pod.moveTowardsTemplate(r, sizes)
+		if !p.isAdmitted(r, sizes) && p.isAdmitted(r, nil) {
+			p.moveTowardsTemplate(r, sizes)
 		}
 	}
 	return withoutEmpty(sizes)
@@ -40,55 +114,10 @@ func (r sizedResource) exceeds(size autoscalingv1beta1.ContainerSizing, template
 	return r.amountIn(size.Requests) > planned.request || r.amountIn(size.Limits) > planned.limit
 }
 
-// PlanRestore plans how a running pod gets the resources of a Deployment's template back. Only
-// resources that exceed the template's change.
-func PlanRestore(pod *corev1.Pod, template *corev1.PodSpec, ranges []corev1.LimitRange) Plan {
-	return planOf(pod, restored(pod, template, ranges))
-}
-
-// restored returns the containers of a pod that have more than a Deployment's template gives
-// them, with the template's resources. Ordinary init containers are skipped because they
-// cannot be resized.
-func restored(pod *corev1.Pod, template *corev1.PodSpec, ranges []corev1.LimitRange) []corev1.Container {
-	planned := newLimitedPod(template, ranges)
-	var changed []corev1.Container
-	for _, container := range pods.Sizable(&pod.Spec) {
-		plannedContainer := planned.container(container.Name)
-		if plannedContainer == nil {
-			continue
-		}
-		resources := *container.Resources.DeepCopy()
-		for _, r := range sizedResources {
-			r.restore(&resources, plannedContainer.Resources, pod.Status.QOSClass)
-		}
-		if !isEqual(resources, container.Resources) {
-			container.Resources = resources
-			changed = append(changed, container)
-		}
-	}
-	return changed
-}
-
-// minRequest is what restore leaves of a request that the template lacks. A resize cannot
-// remove a request, and without one the pod's QoS class could change.
-const minRequest = 1
-
-// restore lowers the request and the limit to those of the template, if either exceeds it. In
-// a Guaranteed pod, the limit stays equal to the request.
-func (r sizedResource) restore(resources *corev1.ResourceRequirements, template corev1.ResourceRequirements, class corev1.PodQOSClass) {
-	current, planned := r.pairIn(*resources), r.pairIn(template)
-	if current.request <= planned.request && current.limit <= planned.limit {
-		return
-	}
-	lowered := pair{request: min(current.request, max(planned.request, minRequest)), limit: current.limit}
-	if planned.limit > 0 {
-		lowered.limit = min(current.limit, planned.limit)
-	}
-	if class == corev1.PodQOSGuaranteed {
-		lowered.limit = lowered.request
-	}
-	r.set(&resources.Requests, lowered.request)
-	if lowered.limit > 0 {
-		r.set(&resources.Limits, lowered.limit)
-	}
+// DiffersFromTemplate reports whether a new pod with sizes has other resources than one without.
+func DiffersFromTemplate(template *corev1.PodSpec, sizes []autoscalingv1beta1.ContainerSizing, ranges []corev1.LimitRange) bool {
+	pod := newLimitedPod(template, ranges)
+	return slices.ContainsFunc(containersOf(pod.withSizes(sizes)), func(sized *corev1.Container) bool {
+		return !isEqual(sized.Resources, pod.container(sized.Name).Resources)
+	})
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -28,7 +27,7 @@ func TestFallbackSizesDoNotExceedTemplate(t *testing.T) {
 	before := cloneSizes(sizes)
 	fallback := func(ranges []corev1.LimitRange) map[string]autoscalingv1beta1.ContainerSizing {
 		got := map[string]autoscalingv1beta1.ContainerSizing{}
-		for _, size := range NoMoreThanTemplate(spec, sizes, ranges) {
+		for _, size := range NoMoreThanTemplate(spec, sizes, ranges, AllResources()) {
 			got[size.ContainerName] = size
 		}
 		return got
@@ -47,74 +46,94 @@ func TestFallbackSizesDoNotExceedTemplate(t *testing.T) {
 	assertAmounts(t, list("1m", ""), got["none"].Requests, "requests of none")
 }
 
-func TestRestoreLowersPodToTemplate(t *testing.T) {
+func TestFallbackLowersOnlyTheNamedResource(t *testing.T) {
+	t.Parallel()
+	spec := &corev1.PodSpec{Containers: []corev1.Container{container("app", list("100m", "128Mi"), nil)}}
+	sizes := []autoscalingv1beta1.ContainerSizing{sizeOf("app", list("300m", "512Mi"), nil)}
+	onlyCPU := []corev1.ResourceName{corev1.ResourceCPU}
+	got := NoMoreThanTemplate(spec, sizes, nil, onlyCPU)
+	assertAmounts(t, list("", "512Mi"), got[0].Requests, "at most the template")
+	got = NoMoreThan(spec, sizes, []autoscalingv1beta1.ContainerSizing{sizeOf("app", list("200m", "256Mi"), nil)}, nil, onlyCPU)
+	assertAmounts(t, list("200m", "512Mi"), got[0].Requests, "at most the other size")
+}
+
+func TestFallbackSizesDoNotExceedAnotherSize(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		template, current, want corev1.Container
-		ranges                  []corev1.LimitRange
+		size, most, want autoscalingv1beta1.ContainerSizing
+		ranges           []corev1.LimitRange
 	}{
-		"both resources": {
-			template: container("app", list("100m", "128Mi"), list("200m", "256Mi")),
-			current:  container("app", list("300m", "512Mi"), list("600m", "1Gi")),
-			want:     container("app", list("100m", "128Mi"), list("200m", "256Mi"))},
-		"one resource": {
-			template: container("app", list("100m", "128Mi"), list("200m", "256Mi")),
-			current:  container("app", list("300m", "64Mi"), list("600m", "128Mi")),
-			want:     container("app", list("100m", "64Mi"), list("200m", "128Mi"))},
-		"request that the template lacks": {
-			template: container("app", list("", "128Mi"), nil),
-			current:  container("app", list("300m", "512Mi"), nil),
-			want:     container("app", list("1m", "128Mi"), nil)},
-		"template with LimitRange defaults": {
-			template: container("app", nil, nil),
-			current:  container("app", list("300m", ""), list("600m", "")),
-			want:     container("app", list("50m", ""), list("100m", "")),
-			ranges:   limitRanges(corev1.LimitRangeItem{Default: list("100m", ""), DefaultRequest: list("50m", "")})},
-		"Guaranteed pod stays Guaranteed": {
-			template: container("app", list("100m", "128Mi"), list("200m", "256Mi")),
-			current:  container("app", list("300m", "512Mi"), list("300m", "512Mi")),
-			want:     container("app", list("100m", "128Mi"), list("100m", "128Mi"))},
-		"no resource exceeds the template": {
-			template: container("app", list("100m", "128Mi"), list("200m", "256Mi")),
-			current:  container("app", list("100m", "64Mi"), list("200m", "256Mi"))},
-		"container that the template lacks": {
-			template: container("other", list("100m", "128Mi"), nil), current: container("app", list("300m", "512Mi"), nil)},
+		"each resource on its own": {
+			size: sizeOf("app", list("300m", "128Mi"), nil), most: sizeOf("app", list("200m", "256Mi"), nil),
+			want: sizeOf("app", list("200m", "128Mi"), nil)},
+		"the limit keeps its ratio": {
+			size: sizeOf("app", list("300m", ""), list("600m", "")), most: sizeOf("app", list("200m", ""), list("1", "")),
+			want: sizeOf("app", list("200m", ""), list("400m", ""))},
+		"the limit does not exceed the other one": {
+			size: sizeOf("app", list("300m", ""), list("600m", "")), most: sizeOf("app", list("200m", ""), list("300m", "")),
+			want: sizeOf("app", list("200m", ""), list("300m", ""))},
+		"no other limit": {
+			size: sizeOf("app", list("300m", ""), list("300m", "")), most: sizeOf("app", list("200m", ""), nil),
+			want: sizeOf("app", list("200m", ""), list("200m", ""))},
+		"limits are not sized": {
+			size: sizeOf("app", list("300m", ""), nil), most: sizeOf("app", list("200m", ""), list("300m", "")),
+			want: sizeOf("app", list("200m", ""), nil)},
+		"another container": {
+			size: sizeOf("app", list("300m", ""), nil), most: sizeOf("log", list("200m", ""), nil),
+			want: sizeOf("app", list("300m", ""), nil)},
+		"another resource": {
+			size: sizeOf("app", list("300m", ""), nil), most: sizeOf("app", list("", "1Mi"), nil),
+			want: sizeOf("app", list("300m", ""), nil)},
+		"a LimitRange refuses the other size": {
+			size: sizeOf("app", list("300m", ""), nil), most: sizeOf("app", list("50m", ""), nil),
+			want: sizeOf("app", list("80m", ""), nil), ranges: podLimitRange(corev1.LimitRangeItem{Min: list("80m", "")})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod := podOf(test.current)
-			before := pod.DeepCopy()
-			pod.Status.QOSClass = qosClassAfter(pod, nil)
-			before.Status.QOSClass = pod.Status.QOSClass
-			template := &corev1.PodSpec{Containers: []corev1.Container{test.template}}
-			got := restored(pod, template, test.ranges)
-			assert.Equal(t, before, pod, "the pod must not change")
-			if test.want.Name == "" {
-				assert.Empty(t, got)
-				return
-			}
-			require.Len(t, got, 1)
-			assertAmounts(t, test.want.Resources.Requests, got[0].Resources.Requests, "requests")
-			assertAmounts(t, test.want.Resources.Limits, got[0].Resources.Limits, "limits")
-			assert.Equal(t, pod.Status.QOSClass, qosClassAfter(pod, got))
+			spec := &corev1.PodSpec{Containers: []corev1.Container{container("app", list("100m", "128Mi"), nil)}}
+			sizes := []autoscalingv1beta1.ContainerSizing{test.size}
+			before := cloneSizes(sizes)
+			got := NoMoreThan(spec, sizes, []autoscalingv1beta1.ContainerSizing{test.most}, test.ranges, AllResources())
+			assert.Equal(t, before, sizes, "the sizes must not change")
+			assertAmounts(t, test.want.Requests, got[0].Requests, "requests")
+			assertAmounts(t, test.want.Limits, got[0].Limits, "limits")
 		})
 	}
 }
 
-func TestRestoreSkipsOrdinaryInitContainers(t *testing.T) {
+// The texts are those of the scheduler's plugins.
+func TestOnlyInsufficientCPUAndMemoryAreAboutTheSize(t *testing.T) {
 	t.Parallel()
-	containers := func(request string) []corev1.Container {
-		initContainer := container("init", list(request, ""), nil)
-		retried := container("retried", list(request, ""), nil)
-		retried.RestartPolicy = new(corev1.ContainerRestartPolicyOnFailure)
-		sidecar := container("sidecar", list(request, ""), nil)
-		sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
-		return []corev1.Container{initContainer, retried, sidecar}
+	for message, want := range map[string][]corev1.ResourceName{
+		"0/3 nodes are available: 3 Insufficient cpu.":                                                            {"cpu"},
+		"0/3 nodes are available: 1 Insufficient memory, 2 Insufficient cpu. preemption: 0/3 nodes are available": {"memory", "cpu"},
+		"0/2 nodes are available: 1 Insufficient memory, 1 Too many pods.":                                        {"memory"},
+		"0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate":                                {"cpu"},
+		"0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.":                                nil,
+		"0/3 nodes are available: 3 node(s) didn't have free ports for the requested pod ports.":                  nil,
+		"0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims.":                              nil,
+		"0/3 nodes are available: 3 node(s) had untolerated taint(s).":                                            nil,
+		"0/3 nodes are available: 3 Insufficient ephemeral-storage.":                                              nil,
+		"0/3 nodes are available: 3 Insufficient memory.example.com/fast, 3 Insufficient cpu.example.com/x.":      nil,
+		"": nil,
+	} {
+		assert.Equal(t, want, Insufficient(message), message)
 	}
-	pod := podOf()
-	pod.Spec.InitContainers = containers("1")
-	got := restored(pod, &corev1.PodSpec{InitContainers: containers("1m")}, nil)
-	require.Len(t, got, 1)
-	assert.Equal(t, "sidecar", got[0].Name)
-	assertAmounts(t, list("1m", ""), got[0].Resources.Requests, "requests")
+}
+
+func TestSizesOfTheTemplateDoNotDifferFromIt(t *testing.T) {
+	t.Parallel()
+	spec := &corev1.PodSpec{Containers: []corev1.Container{container("app", list("100m", ""), list("200m", ""))}}
+	for name, test := range map[string]struct {
+		size autoscalingv1beta1.ContainerSizing
+		want bool
+	}{
+		"same":              {sizeOf("app", list("0.1", ""), list("0.2", "")), false},
+		"request":           {sizeOf("app", list("101m", ""), list("200m", "")), true},
+		"limit":             {sizeOf("app", list("100m", ""), list("201m", "")), true},
+		"smaller":           {sizeOf("app", list("99m", ""), nil), true},
+		"another container": {sizeOf("log", list("1", ""), nil), false},
+	} {
+		assert.Equal(t, test.want, DiffersFromTemplate(spec, []autoscalingv1beta1.ContainerSizing{test.size}, nil), name)
+	}
 }

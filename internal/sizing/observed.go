@@ -38,14 +38,14 @@ func Least(all []*corev1.Pod) []autoscalingv1beta1.ContainerSizing {
 // lowerTo lowers a size to resources. The first resources set it.
 func lowerTo(size *autoscalingv1beta1.ContainerSizing, resources *corev1.ResourceRequirements, isFirst bool) {
 	for _, r := range sizedResources {
-		r.lower(&size.Requests, resources.Requests, isFirst)
-		r.lower(&size.Limits, resources.Limits, isFirst)
+		r.lowerAmount(&size.Requests, resources.Requests, isFirst)
+		r.lowerAmount(&size.Limits, resources.Limits, isFirst)
 	}
 }
 
-// lower lowers the amount of the resource to that of another list. The first list sets it. A list
+// lowerAmount lowers the amount of the resource to that of another list. The first list sets it. A list
 // without the resource removes it.
-func (r sizedResource) lower(amounts *corev1.ResourceList, to corev1.ResourceList, isFirst bool) {
+func (r sizedResource) lowerAmount(amounts *corev1.ResourceList, to corev1.ResourceList, isFirst bool) {
 	amount, isSet := to[r.name]
 	current, wasSet := (*amounts)[r.name]
 	switch {

@@ -16,9 +16,11 @@ const anyContainer = "*"
 type Constraints struct {
 	// LimitRanges are the LimitRanges of the namespace.
 	LimitRanges []corev1.LimitRange
-	// LargestNode is the most of each resource that any node has allocatable. It is empty if
-	// there is no node.
+	// LargestNode is the most of each resource that a node has allocatable on which the pods can
+	// run. It is empty if there is no node.
 	LargestNode corev1.ResourceList
+	// Nodes are the nodes on which new pods can run.
+	Nodes *Nodes
 }
 
 // Policy returns the recommender's policy for a container. containers is the number of

@@ -166,33 +166,3 @@ func TestPolicyUsesAllLimitRangesForContainers(t *testing.T) {
 		})
 	}
 }
-
-func TestLargestNodeHasMaximumOfEachResource(t *testing.T) {
-	t.Parallel()
-	nodes := func(allocatable ...corev1.ResourceList) (all []corev1.Node) {
-		for _, amounts := range allocatable {
-			all = append(all, corev1.Node{Status: corev1.NodeStatus{Allocatable: amounts, Capacity: list("64", "1Ti")}})
-		}
-		return all
-	}
-	for name, test := range map[string]struct {
-		nodes       []corev1.Node
-		largest     corev1.ResourceList
-		cpu, memory int64
-	}{
-		"no node":                         {nil, list("", ""), 0, 0},
-		"node without allocatable":        {nodes(nil), list("", ""), 0, 0},
-		"one node":                        {nodes(list("1930m", "7Gi")), list("1930m", "7Gi"), 1930, 7168 * mebi},
-		"each resource from another node": {nodes(list("2", "8Gi"), list("4", "4Gi"), list("1", "1Gi")), list("4", "8Gi"), 4000, 8192 * mebi},
-		"node with CPU only":              {nodes(list("4", ""), list("2", "4Gi")), list("4", "4Gi"), 4000, 4096 * mebi},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			largest := LargestNode(test.nodes)
-			assert.Equal(t, test.largest, largest)
-			got := Policy(&autoscalingv1beta1.VerticalScalerSpec{}, "app", 1, Constraints{LargestNode: largest})
-			assert.Equal(t, test.cpu, got.CPU.NodeSize)
-			assert.Equal(t, test.memory, got.Memory.NodeSize)
-		})
-	}
-}

@@ -164,7 +164,7 @@ func TestPropertyAdmittedPodIsAdmittedWithItsSizes(t *testing.T) {
 				{ContainerName: "*", ControlledValues: autoscalingv1beta1.ControlledValuesRequestsOnly}}
 		}
 		sizes := Template(scaler, spec, targets, ranges)
-		fallback := NoMoreThanTemplate(spec, sizes, ranges)
+		fallback := NoMoreThanTemplate(spec, sizes, ranges, AllResources())
 		if len(targets) > 0 && len(sizes) == 0 {
 			notSized++
 		} else {

@@ -106,6 +106,9 @@ const (
 	ReasonRestartsLimited = "RestartsLimited"
 	// ReasonQuotaExceeded means that a ResourceQuota rejects new pods with the recommended size.
 	ReasonQuotaExceeded = "QuotaExceeded"
+	// ReasonCreationRefused means that something other than a ResourceQuota rejects new pods with the
+	// recommended size.
+	ReasonCreationRefused = "CreationRefused"
 	// ReasonUnschedulable means that no node has room for new pods with the recommended size.
 	ReasonUnschedulable = "Unschedulable"
 	// ReasonSizeTableFull means that the sizes of new pods do not fit into the namespace's SizeTable.

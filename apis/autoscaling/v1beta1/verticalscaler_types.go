@@ -281,7 +281,8 @@ type FallbackSize string
 const (
 	// FallbackLastKnownGood is at most the size with which pods last ran well.
 	FallbackLastKnownGood FallbackSize = "LastKnownGood"
-	// FallbackTemplate is at most the size in the Deployment's pod template.
+	// FallbackTemplate is at most the size in the Deployment's pod template. If something other than
+	// a ResourceQuota rejected pods, it is exactly that size.
 	FallbackTemplate FallbackSize = "Template"
 )
 
@@ -293,20 +294,23 @@ type Fallback struct {
 	// +kubebuilder:validation:Enum=QuotaExceeded;CreationRefused;Unschedulable
 	Reason string `json:"reason"`
 
-	// Message from the API server or the scheduler.
+	// Message from the API server or the scheduler. If the scheduler reported only CPU or only
+	// memory as insufficient, the fallback concerns only this resource.
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// Size that new pods get at most: LastKnownGood or Template.
+	// Size that new pods get at most: LastKnownGood, or Template if there is no smaller last known
+	// good size or pods could not be created or scheduled with it either.
 	// +optional
 	Size FallbackSize `json:"size,omitempty"`
 
-	// Time when the fallback started.
+	// Time when the fallback to this size started.
 	Since metav1.Time `json:"since"`
 
 	// Time when new pods get the recommended size again. A change to spec ends the fallback
 	// earlier. If pods still cannot be created or scheduled, the next fallback lasts twice as
-	// long, up to 24 hours.
+	// long, up to 24 hours. If the API server also rejects pods with the size of the template, the
+	// fallback lasts until pods can be created.
 	Until metav1.Time `json:"until"`
 }
 
@@ -406,9 +410,9 @@ type VerticalScalerStatus struct {
 	Sizing []ContainerSizing `json:"sizing,omitempty"`
 
 	// Details about a fallback. A fallback starts if new pods with the recommended size cannot be
-	// created or scheduled. During the fallback, new pods get at most the resources in the
-	// Deployment's pod template, and recommendations are not applied to running pods. This field
-	// stays after the fallback for as long as the fallback lasted.
+	// created or scheduled. During the fallback, new pods get at most the last known good size or
+	// the resources in the Deployment's pod template, and recommendations are not applied to
+	// running pods. This field stays after the fallback for as long as the fallback lasted.
 	// +optional
 	Fallback *Fallback `json:"fallback,omitempty"`
 

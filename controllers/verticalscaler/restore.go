@@ -1,0 +1,76 @@
+package verticalscaler
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/pods"
+	"example.com/upright/internal/sizing"
+)
+
+// restoreUnschedulable resizes unschedulable pods that are larger than new pods to the size of new
+// pods, so that they need not be replaced.
+func (r *resizer) restoreUnschedulable(ctx context.Context, s *scope) {
+	if len(s.status.Sizing) == 0 && !s.hasFallback() {
+		return // The scaler does not size new pods.
+	}
+	r.restoreAll(ctx, s, s.unschedulableByUs(), func(pod *corev1.Pod) sizing.Plan {
+		return s.planUnschedulable(pod, s.status.Sizing)
+	})
+}
+
+// restoreAll resizes pods by their plans.
+func (r *resizer) restoreAll(ctx context.Context, s *scope, restored []*corev1.Pod, planOf func(*corev1.Pod) sizing.Plan) {
+	requested := s.result.requested
+	r.resizeAll(ctx, s, restored, func(pod *corev1.Pod) (sizing.Plan, bool) { return planOf(pod), false })
+	if s.result.requested > requested {
+		r.recordResized(s, "the size of new pods")
+	}
+}
+
+// giveBack resizes running pods to the size of their template if a quota refuses new pods even at
+// this size. Otherwise, running pods keep their size during a fallback.
+func (r *resizer) giveBack(ctx context.Context, s *scope) {
+	given, resources, requeueAfter := s.toGiveBack()
+	s.result.requeueIn(requeueAfter)
+	r.restoreAll(ctx, s, given, func(pod *corev1.Pod) sizing.Plan { return s.planRestore(pod, nil, resources) })
+}
+
+// toGiveBack returns the running pods that give back what they have above their template, and the
+// resources that they give back. requeueAfter is the time until there are more.
+//
+// At first, as many pods give back as new pods are missing. Their number doubles with each grace
+// period in which the quota still refuses new pods: others can have used what was given back. After
+// all pods, the other resource follows, because the refusal names only what was exceeded at first.
+func (s *scope) toGiveBack() (given []*corev1.Pod, resources []corev1.ResourceName, requeueAfter time.Duration) {
+	refused := s.creationRefusal()
+	if !s.lowersRunningPods() || refused == nil || !s.isRefusedAtTemplate() {
+		return nil, nil, 0
+	}
+	if resources = refusedResources(refused.message); len(resources) == 0 {
+		return nil, nil, 0
+	}
+	given = pods.Running(s.pods)
+	refusedFor := -s.retryTime(refused, s.status.Fallback)
+	requeueAfter = refusalGracePeriod - refusedFor%refusalGracePeriod
+	count := max(1, int(ptr.Deref(s.deployment.Spec.Replicas, 1))-len(s.pods))
+	for range refusedFor / refusalGracePeriod {
+		if count >= len(given) {
+			return given, sizing.AllResources(), 0
+		}
+		count *= 2
+	}
+	return given[:min(count, len(given))], resources, requeueAfter
+}
+
+// lowersRunningPods reports whether the spec allows the controller to make running pods smaller.
+func (s *scope) lowersRunningPods() bool {
+	behavior := s.scaler.Spec.Behavior
+	return s.scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInitial &&
+		(behavior == nil || behavior.ScaleDown == nil ||
+			behavior.ScaleDown.SelectPolicy != autoscalingv1beta1.SelectPolicyDisabled)
+}
