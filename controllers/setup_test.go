@@ -28,7 +28,7 @@ import (
 
 func newOptions(namespace string, registry *prometheus.Registry) Options {
 	return Options{
-		Concurrency: 1, Namespaces: []string{namespace}, Metrics: registry,
+		Concurrency: 1, MaxConcurrentRollouts: 1, Namespaces: []string{namespace}, Metrics: registry,
 		Usage: recommendation.UsageOptions{Interval: time.Minute, CheckpointInterval: time.Hour},
 	}
 }

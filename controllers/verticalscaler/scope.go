@@ -33,6 +33,10 @@ type scope struct {
 	constraints sizing.Constraints
 	// deployment is the whole target, nil unless its pods are to be sized.
 	deployment *appsv1.Deployment
+	// templateHash identifies its pod template.
+	templateHash string
+	// restartedAtOwner is who owns the annotation that starts its rollouts.
+	restartedAtOwner annotationOwner
 	// scaledByHPA maps the resources that are left to a HorizontalPodAutoscaler to its name.
 	scaledByHPA map[corev1.ResourceName]string
 	// policyMissing is true if the API server does not size new pods.
@@ -72,6 +76,7 @@ func newScope(scaler *autoscalingv1beta1.VerticalScaler, now time.Time) *scope {
 	if s.status.DeploymentName != scaler.Spec.DeploymentName {
 		s.status.DeploymentName = scaler.Spec.DeploymentName
 		s.status.Recommendations, s.status.Sizing, s.status.Fallback = nil, nil, nil
+		s.status.Rollout = nil
 	}
 	return s
 }

@@ -21,6 +21,13 @@ func rolledOut(replicas int32) *appsv1.Deployment {
 	return d
 }
 
+// blocked returns why a Deployment cannot be rolled out, if only it and the behavior decide.
+func blocked(d *appsv1.Deployment, behavior *autoscalingv1beta1.Behavior) (reason string, requeueAfter time.Duration) {
+	r := &Rollout{Deployment: d, Behavior: behavior, Fits: true, OOMKilled: true}
+	block := r.block(nil, monday)
+	return block.Reason, block.RequeueAfter
+}
+
 // withRollingUpdate sets the strategy RollingUpdate.
 func withRollingUpdate(d *appsv1.Deployment, surge, unavailable string) *appsv1.Deployment {
 	maxSurge, maxUnavailable := intstr.Parse(surge), intstr.Parse(unavailable)
@@ -58,7 +65,7 @@ func TestRolloutIsBlockedWhilePausedOrInProgress(t *testing.T) {
 			t.Parallel()
 			d := rolledOut(3)
 			test.change(d)
-			reason, requeueAfter := RolloutBlocked(d, nil, monday)
+			reason, requeueAfter := blocked(d, nil)
 			assert.Equal(t, test.want, reason)
 			assert.Zero(t, requeueAfter, "an event of the Deployment triggers the next reconcile")
 		})
@@ -92,10 +99,10 @@ func TestRolloutThatStopsAllPodsNeedsAllowOutage(t *testing.T) {
 			if test.outage {
 				want = autoscalingv1beta1.ReasonRolloutNeedsOutage
 			}
-			reason, requeueAfter := RolloutBlocked(test.d, nil, monday)
+			reason, requeueAfter := blocked(test.d, nil)
 			assert.Equal(t, want, reason)
 			assert.Zero(t, requeueAfter)
-			reason, _ = RolloutBlocked(test.d, allowed, monday)
+			reason, _ = blocked(test.d, allowed)
 			assert.Empty(t, reason, "with allowOutage")
 		})
 	}
@@ -128,7 +135,7 @@ func TestRolloutWaitsForCooldown(t *testing.T) {
 			}
 			d := rolledOut(3)
 			d.Spec.Template.Annotations = map[string]string{AnnotationRestartedAt: monday.Add(-test.ago).Format(time.RFC3339)}
-			reason, requeueAfter := RolloutBlocked(d, test.behavior, monday)
+			reason, requeueAfter := blocked(d, test.behavior)
 			assert.Equal(t, want, reason)
 			assert.Equal(t, test.remaining, requeueAfter)
 		})
@@ -166,7 +173,7 @@ func TestCooldownStartsWithLastRolloutOfAnyone(t *testing.T) {
 			d.Annotations = map[string]string{AnnotationRevision: test.revision}
 			d.Spec.Template.Annotations = test.restarted
 			d.Status.Conditions = []appsv1.DeploymentCondition{test.condition}
-			_, requeueAfter := RolloutBlocked(d, nil, monday)
+			_, requeueAfter := blocked(d, nil)
 			assert.Equal(t, test.remaining, requeueAfter)
 		})
 	}
