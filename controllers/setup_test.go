@@ -95,6 +95,7 @@ func TestSetupNamesTheIndexThatCannotBeAdded(t *testing.T) {
 		"index VerticalScalers by spec.deploymentName",
 		"index Deployments by metadata.ownerReferences.controller",
 		"index pods by metadata.ownerReferences.deployment",
+		"index pods by metadata.ownerReferences.controllerKind",
 		"index HorizontalPodAutoscalers by spec.scaleTargetRef.deployment",
 	} {
 		mgr := newManager(t, testenv.WrapCache(func(inner ctrlcache.Cache) ctrlcache.Cache {
