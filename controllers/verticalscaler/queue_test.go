@@ -3,7 +3,7 @@ package verticalscaler
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -62,7 +62,7 @@ func TestRolloutsBeyondTheLimitWaitInOrder(t *testing.T) {
 	t.Parallel()
 	q := newRolloutQueue(cachedScalers(nil), 2)
 	for i, want := range []int{0, 0, 1, 2, 3} {
-		assert.Equal(t, want, enter(t, q, fmt.Sprint(i), noon.Add(time.Duration(i)*time.Second)))
+		assert.Equal(t, want, enter(t, q, strconv.Itoa(i), noon.Add(time.Duration(i)*time.Second)))
 	}
 	assert.Zero(t, enter(t, q, "1", noon.Add(9*time.Second)), "it is active already")
 	assert.Equal(t, 3, enter(t, q, "4", noon.Add(9*time.Second)))
@@ -141,7 +141,7 @@ func TestQueueKeepsTheLimitForReconcilesAtTheSameTime(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 50 {
 		group.Go(func() {
-			_, _, err := q.enter(t.Context(), types.NamespacedName{Namespace: "one", Name: fmt.Sprint(i)}, noon)
+			_, _, err := q.enter(t.Context(), types.NamespacedName{Namespace: "one", Name: strconv.Itoa(i)}, noon)
 			assert.NoError(t, err)
 		})
 	}

@@ -97,7 +97,7 @@ func TestRemovedRestartAnnotationIsReported(t *testing.T) {
 	d := w.waitForRollout(t, "")
 	testenv.Edit(t, env, d, func(d *appsv1.Deployment) { d.Spec.Template.Annotations = nil })
 	testenv.MarkAvailable(t, env, d)
-	assert.Contains(t, w.waitForApplied(t, isFalse, "RolloutIneffective"), "somebody removed the annotation")
+	assert.Contains(t, w.waitForApplied(t, isFalse, "RolloutIneffective"), "somebody removed or replaced the annotation")
 	assert.Never(t, func() bool { return len(w.writes.To("/deployments")) > 1 }, testenv.Quiet, testenv.Poll)
 	assert.Empty(t, restartedAt(w.deployment(t)))
 }

@@ -128,6 +128,7 @@ func TestOneChangeCausesOneRollout(t *testing.T) {
 	}
 	testenv.MarkAvailable(t, env, d)
 	w.waitForApplied(t, isTrue, "Sized")
+	w.waitForRolloutState(t, autoscalingv1beta1.RolloutEffective)
 	assert.Never(t, func() bool { return len(w.writes.To("/deployments")) > 1 }, testenv.Quiet, testenv.Poll)
 	assert.Len(t, w.writes.To("/deployments"), 1)
 	assert.Zero(t, w.resizes())

@@ -3,10 +3,11 @@ package sizing
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -38,7 +39,9 @@ func (c RolloutCause) String() string {
 		for _, r := range sizedResources {
 			if _, isSized := c.Sizes[i].Requests[r.name]; isSized {
 				what = append(what, c.Sizes[i].ContainerName, string(r.name))
-				amounts = append(amounts, fmt.Sprint(r.amountIn(c.Sizes[i].Requests)), fmt.Sprint(r.amountIn(c.Sizes[i].Limits)))
+				for _, list := range []corev1.ResourceList{c.Sizes[i].Requests, c.Sizes[i].Limits} {
+					amounts = append(amounts, strconv.FormatInt(r.amountIn(list), 10))
+				}
 			}
 		}
 	}

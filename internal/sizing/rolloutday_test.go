@@ -127,7 +127,7 @@ func TestRolloutWithoutEffectHappensOnceADay(t *testing.T) {
 			assert.Greater(t, day.reasons[autoscalingv1beta1.ReasonRolloutIneffective], 8000, name)
 			assert.LessOrEqual(t, day.writes, 4, name)
 			if day.isReverted {
-				assert.Contains(t, day.detail, "somebody removed the annotation")
+				assert.Contains(t, day.detail, "somebody removed or replaced the annotation")
 			} else {
 				assert.Empty(t, day.detail, name)
 			}

@@ -135,7 +135,7 @@ func isUndone(rollout *autoscalingv1beta1.RolloutStatus, d *appsv1.Deployment) b
 // whyIneffective returns what happened to a rollout that had no effect, if that is known.
 func whyIneffective(rollout *autoscalingv1beta1.RolloutStatus, d *appsv1.Deployment) string {
 	if isUndone(rollout, d) {
-		return "somebody removed the annotation " + AnnotationRestartedAt + " of the last rollout"
+		return "somebody removed or replaced the annotation " + AnnotationRestartedAt + " of the last rollout"
 	}
 	return ""
 }
