@@ -39,6 +39,10 @@ func TestVerticalScalerRejectsInvalidBehavior(t *testing.T) {
 			"rollout.cooldownSeconds in body should be greater than or equal to 0"},
 		{"a cooldown is at most a week", rollout("cooldownSeconds: 604800"), rollout("cooldownSeconds: 604801"),
 			"rollout.cooldownSeconds in body should be less than or equal to 604800"},
+		{"a minimum history is at least zero", rollout("minimumHistorySeconds: 0"), rollout("minimumHistorySeconds: -1"),
+			"rollout.minimumHistorySeconds in body should be greater than or equal to 0"},
+		{"a minimum history is at most a week", rollout("minimumHistorySeconds: 604800"), rollout("minimumHistorySeconds: 604801"),
+			"rollout.minimumHistorySeconds in body should be less than or equal to 604800"},
 		{"allowOutage is a boolean", rollout("allowOutage: true"), rollout("allowOutage: maybe"), "must be of type boolean"},
 		{"unknown rules are rejected", behavior("scaleUp: {}"), behavior("scaleSideways: {}"), `unknown field "spec.behavior.scaleSideways"`},
 	})
@@ -61,7 +65,7 @@ func TestEmptyBehaviorGetsDefaults(t *testing.T) {
 		assert.Equal(t, "100m", rules.Tolerance.String())
 		assert.Empty(t, rules.SelectPolicy)
 	}
-	assert.Equal(t, &autoscalingv1beta1.RolloutRules{CooldownSeconds: new(int32(3600))}, got.Rollout)
+	assert.Equal(t, &autoscalingv1beta1.RolloutRules{CooldownSeconds: new(int32(3600)), MinimumHistorySeconds: new(int32(3600))}, got.Rollout)
 	assert.Equal(t, int32(25), got.MaxRestartingPercent)
 	assert.Equal(t, int32(86400), *got.ScaleDown.MinimumHistorySeconds)
 	assert.Equal(t, int32(3600), *got.TrialSeconds)

@@ -38,6 +38,9 @@ type Options struct {
 	Namespaces []string
 	// Metrics is where the controllers' own metrics are registered.
 	Metrics prometheus.Registerer
+	// MaxConcurrentRollouts is how many rollouts of Deployments that Upright does not own may be in
+	// progress at the same time.
+	MaxConcurrentRollouts int
 	// Usage configures where usage is read from, and how often.
 	Usage recommendation.UsageOptions
 }
@@ -78,7 +81,8 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) (s
 		return nil, err
 	}
 	if err := verticalscaler.AddToManager(ctx, mgr, mapper, recommender, verticalscaler.Options{
-		Metrics: options.Metrics, Uncached: uncached, Tables: tables, Controller: options.controllerOptions(),
+		Metrics: options.Metrics, Uncached: uncached, Tables: tables,
+		MaxConcurrentRollouts: options.MaxConcurrentRollouts, Controller: options.controllerOptions(),
 	}); err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ import (
 
 func newOptions(namespace string, registry *prometheus.Registry) Options {
 	return Options{
-		Concurrency: 1, Namespaces: []string{namespace}, Metrics: registry,
+		Concurrency: 1, MaxConcurrentRollouts: 1, Namespaces: []string{namespace}, Metrics: registry,
 		Usage: recommendation.UsageOptions{Interval: time.Minute, CheckpointInterval: time.Hour},
 	}
 }
@@ -95,6 +95,7 @@ func TestSetupNamesTheIndexThatCannotBeAdded(t *testing.T) {
 		"index VerticalScalers by spec.deploymentName",
 		"index Deployments by metadata.ownerReferences.controller",
 		"index pods by metadata.ownerReferences.deployment",
+		"index pods by metadata.ownerReferences.controllerKind",
 		"index HorizontalPodAutoscalers by spec.scaleTargetRef",
 		"index metadata of Deployments by metadata.ownerReferences.scaleTarget",
 	} {

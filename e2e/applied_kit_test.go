@@ -47,7 +47,7 @@ func newImmediateScaler(namespace, deployment string) *autoscalingv1beta1.Vertic
 	scaler.Spec.Behavior = &autoscalingv1beta1.Behavior{
 		ScaleUp:   immediate,
 		ScaleDown: &autoscalingv1beta1.ScaleDownRules{ScalingRules: *immediate, MinimumHistorySeconds: ptr.To[int32](0)},
-		Rollout:   &autoscalingv1beta1.RolloutRules{CooldownSeconds: ptr.To[int32](0)},
+		Rollout:   &autoscalingv1beta1.RolloutRules{CooldownSeconds: ptr.To[int32](0), MinimumHistorySeconds: ptr.To[int32](0)},
 	}
 	return scaler
 }

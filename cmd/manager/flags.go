@@ -20,6 +20,7 @@ type settings struct {
 	kubeconfig              string
 	namespaces              []string
 	concurrency             int
+	maxConcurrentRollouts   int
 	metricsInterval         time.Duration
 	checkpointInterval      time.Duration
 	prometheusURL           string
@@ -45,6 +46,8 @@ func parse(args []string, out io.Writer) (*settings, error) {
 	flags.Func("namespaces", "Comma-separated list of `namespaces` to watch. Defaults to all namespaces.", s.setNamespaces)
 	flags.IntVar(&s.concurrency, "concurrency", 8,
 		"Maximum `number` of objects of each kind that are reconciled at the same time.")
+	flags.IntVar(&s.maxConcurrentRollouts, "max-concurrent-rollouts", 5,
+		"Maximum `number` of Deployments in the cluster whose pods Upright replaces at the same time.")
 	flags.DurationVar(&s.metricsInterval, "metrics-interval", time.Minute,
 		"Interval at which the manager reads the usage of pods.")
 	flags.DurationVar(&s.checkpointInterval, "checkpoint-interval", 10*time.Minute,
@@ -100,6 +103,8 @@ func (s *settings) check(rest []string) error {
 		return fmt.Errorf("unexpected argument %q: see --help", rest[0])
 	case s.concurrency < 1:
 		return fmt.Errorf("invalid value %d for flag -concurrency: must be at least 1", s.concurrency)
+	case s.maxConcurrentRollouts < 1:
+		return fmt.Errorf("invalid value %d for flag -max-concurrent-rollouts: must be at least 1", s.maxConcurrentRollouts)
 	case s.metricsInterval < time.Second:
 		return fmt.Errorf("invalid value %s for flag -metrics-interval: must be at least 1s", s.metricsInterval)
 	case s.checkpointInterval < time.Second:

@@ -29,7 +29,7 @@ func TestDefaultSettingsAreSafe(t *testing.T) {
 
 func TestEachFlagSetsItsSetting(t *testing.T) {
 	s, err := parse([]string{
-		"--kubeconfig=/a/b", "--namespaces=one,two", "--concurrency=3",
+		"--kubeconfig=/a/b", "--namespaces=one,two", "--concurrency=3", "--max-concurrent-rollouts=4",
 		"--metrics-interval=2s", "--checkpoint-interval=3s", "--prometheus-url=http://p:9090",
 		"--prometheus-window=90s", "--prometheus-history=24h",
 		"--health-probe-bind-address=:1", "--metrics-bind-address=:2", "--metrics-secure=false", "--metrics-cert-dir=/c",
@@ -37,7 +37,7 @@ func TestEachFlagSetsItsSetting(t *testing.T) {
 	}, io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, &settings{
-		kubeconfig: "/a/b", namespaces: []string{"one", "two"}, concurrency: 3,
+		kubeconfig: "/a/b", namespaces: []string{"one", "two"}, concurrency: 3, maxConcurrentRollouts: 4,
 		metricsInterval: 2 * time.Second, checkpointInterval: 3 * time.Second,
 		prometheusURL: "http://p:9090", prometheusWindow: 90 * time.Second, prometheusHistory: 24 * time.Hour,
 		probeAddress: ":1", metricsAddress: ":2", metricsSecure: false, metricsCertDir: "/c",
@@ -47,21 +47,22 @@ func TestEachFlagSetsItsSetting(t *testing.T) {
 
 func TestInvalidFlagFailsWithOneLine(t *testing.T) {
 	for arg, message := range map[string]string{
-		"--nope":                   "flag provided but not defined: -nope: see --help",
-		"--concurrency=many":       `invalid value "many" for flag -concurrency`,
-		"--concurrency=0":          "invalid value 0 for flag -concurrency: must be at least 1",
-		"--metrics-interval=1":     `invalid value "1" for flag -metrics-interval`,
-		"--metrics-interval=1ms":   "invalid value 1ms for flag -metrics-interval: must be at least 1s",
-		"--checkpoint-interval=0s": "invalid value 0s for flag -checkpoint-interval: must be at least 1s",
-		"--prometheus-window=0s":   "invalid value 0s for flag -prometheus-window: must be at least 1s",
-		"--prometheus-history=-1h": "invalid value -1h0m0s for flag -prometheus-history: must be at least 0",
-		"--log-level=loud":         `invalid value "loud" for flag -log-level`,
-		"--log-level=fatal":        `invalid value "fatal" for flag -log-level: must be debug, info, warn, or error`,
-		"--log-format=xml":         `invalid value "xml" for flag -log-format: must be json or console`,
-		"--leader-elect=maybe":     `invalid boolean value "maybe" for -leader-elect`,
-		"--namespaces=a,B":         `"B" is not a valid namespace name`,
-		"--namespaces=":            `"" is not a valid namespace name`,
-		"start":                    `unexpected argument "start": see --help`,
+		"--nope":                      "flag provided but not defined: -nope: see --help",
+		"--concurrency=many":          `invalid value "many" for flag -concurrency`,
+		"--concurrency=0":             "invalid value 0 for flag -concurrency: must be at least 1",
+		"--max-concurrent-rollouts=0": "invalid value 0 for flag -max-concurrent-rollouts: must be at least 1",
+		"--metrics-interval=1":        `invalid value "1" for flag -metrics-interval`,
+		"--metrics-interval=1ms":      "invalid value 1ms for flag -metrics-interval: must be at least 1s",
+		"--checkpoint-interval=0s":    "invalid value 0s for flag -checkpoint-interval: must be at least 1s",
+		"--prometheus-window=0s":      "invalid value 0s for flag -prometheus-window: must be at least 1s",
+		"--prometheus-history=-1h":    "invalid value -1h0m0s for flag -prometheus-history: must be at least 0",
+		"--log-level=loud":            `invalid value "loud" for flag -log-level`,
+		"--log-level=fatal":           `invalid value "fatal" for flag -log-level: must be debug, info, warn, or error`,
+		"--log-format=xml":            `invalid value "xml" for flag -log-format: must be json or console`,
+		"--leader-elect=maybe":        `invalid boolean value "maybe" for -leader-elect`,
+		"--namespaces=a,B":            `"B" is not a valid namespace name`,
+		"--namespaces=":               `"" is not a valid namespace name`,
+		"start":                       `unexpected argument "start": see --help`,
 	} {
 		_, err := parse([]string{arg}, io.Discard)
 		require.ErrorContains(t, err, message, arg)
@@ -74,7 +75,7 @@ func TestHelpListsEveryFlag(t *testing.T) {
 	_, err := parse([]string{"--help"}, &out)
 	require.ErrorIs(t, err, flag.ErrHelp)
 	for _, name := range []string{
-		"kubeconfig", "namespaces", "concurrency", "metrics-interval", "checkpoint-interval",
+		"kubeconfig", "namespaces", "concurrency", "max-concurrent-rollouts", "metrics-interval", "checkpoint-interval",
 		"prometheus-url", "prometheus-window", "prometheus-history",
 		"health-probe-bind-address", "metrics-bind-address", "metrics-secure", "metrics-cert-dir",
 		"leader-elect", "leader-election-namespace", "log-level", "log-format",

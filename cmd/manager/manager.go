@@ -63,9 +63,9 @@ func newManager(ctx context.Context, s *settings) (mgr ctrl.Manager, saved <-cha
 		return nil, nil, withHost(kubeConfig, err)
 	}
 	saved, err = controllers.SetupWithManager(ctx, mgr, controllers.Options{
-		Concurrency: s.concurrency,
-		Namespaces:  s.namespaces,
-		Metrics:     metrics.Registry,
+		Concurrency: s.concurrency, MaxConcurrentRollouts: s.maxConcurrentRollouts,
+		Namespaces: s.namespaces,
+		Metrics:    metrics.Registry,
 		Usage: recommendation.UsageOptions{
 			Interval:           s.metricsInterval,
 			CheckpointInterval: s.checkpointInterval,

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/prometheus/client_golang/prometheus"
-	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +34,8 @@ type Options struct {
 	Uncached client.Client
 	// Tables writes the sizes of new pods.
 	Tables *sizetable.Reconciler
+	// MaxConcurrentRollouts is how many rollouts may be in progress at the same time.
+	MaxConcurrentRollouts int
 	// Controller configures workers, timeout and backoff.
 	Controller controller.Options
 }
@@ -59,7 +60,8 @@ func AddToManager(
 		Client: mgr.GetClient(), uncached: options.Uncached, fieldOwner: name, recorder: recorder, metrics: metrics,
 		recommender: recommender, admission: admission,
 		tables: options.Tables, creations: newCreations(),
-		targets: &targets{server: options.Uncached, known: map[types.NamespacedName]*appsv1.Deployment{}},
+		targets: &targets{server: options.Uncached, known: map[types.NamespacedName]*target{}},
+		queue:   newRolloutQueue(mgr.GetCache(), options.MaxConcurrentRollouts),
 		resizer: &resizer{
 			Client: mgr.GetClient(), fieldOwner: name, recorder: recorder, metrics: metrics, refused: map[types.UID]refusal{},
 		},

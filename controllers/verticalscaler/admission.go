@@ -3,6 +3,7 @@ package verticalscaler
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -131,6 +132,18 @@ func (a *admission) Start(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// identity identifies the versions of the policy and its binding.
+func (a *admission) identity(ctx context.Context) (string, error) {
+	var versions []string
+	for _, obj := range policyAndBinding() {
+		if err := a.cache.Get(ctx, client.ObjectKey{Name: admissionPolicy}, obj); err != nil {
+			return "", fmt.Errorf("get the admission policy: %w", err)
+		}
+		versions = append(versions, fmt.Sprintf("%s/%d", obj.GetUID(), obj.GetGeneration()))
+	}
+	return strings.Join(versions, ","), nil
 }
 
 // isMissing reports whether the API server does not size new pods.

@@ -148,6 +148,10 @@ func TestPolicyWithoutEffectStopsRollouts(t *testing.T) {
 		testenv.AssertCondition(c, testenv.Refresh(c, environment, w.scaler).Status.Conditions, "Applied", isFalse, "SizeNotTaken")
 	}, testenv.Timeout, time.Second)
 	w.waitForEvent(t, "SizeNotTaken")
+	testenv.RunPod(t, environment, created)
+	for _, pod := range w.pods {
+		testenv.Delete(t, environment, pod)
+	}
 	testenv.MarkAvailable(t, environment, d)
 	before := restartedAt(testenv.Refresh(t, environment, d))
 	assert.Never(t, func() bool { return restartedAt(testenv.Refresh(t, environment, d)) != before }, 3*testenv.Quiet, testenv.Poll)

@@ -43,6 +43,7 @@ type Reconciler struct {
 	creations   *creations
 	admission   *admission
 	resizer     *resizer
+	queue       *rolloutQueue
 }
 
 // Reconcile observes a VerticalScaler's target, recommends sizes, decides which of them apply,
@@ -52,11 +53,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Get(ctx, req.NamespacedName, scaler); apierrors.IsNotFound(err) {
 		r.targets.forget(req.NamespacedName)
 		r.creations.forget(req.NamespacedName)
+		r.queue.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("get the VerticalScaler: %w", err)
 	}
 	if !scaler.DeletionTimestamp.IsZero() {
+		r.queue.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
 	s := newScope(scaler, time.Now())
@@ -155,7 +158,10 @@ func (r *Reconciler) observeDeployment(ctx context.Context, s *scope) (err error
 	if s.policyMissing, err = r.admission.isMissing(ctx); err != nil {
 		return err
 	}
-	s.deployment, err = r.targets.get(ctx, client.ObjectKeyFromObject(s.scaler), s.target)
+	read, err := r.targets.get(ctx, client.ObjectKeyFromObject(s.scaler), s.target)
+	if read != nil {
+		s.deployment, s.templateHash, s.restartedAtOwner = read.Deployment, read.templateHash, read.restartedAtOwner
+	}
 	return err
 }
 
@@ -216,6 +222,7 @@ func (*Reconciler) size(s *scope) {
 
 // apply resizes the running pods, or starts a rollout if they cannot be resized.
 func (r *Reconciler) apply(ctx context.Context, s *scope) {
+	defer r.queue.update(s)
 	if s.hasFailed() || s.deployment == nil {
 		return
 	}
@@ -225,8 +232,8 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) {
 		r.resizer.giveBack(ctx, s)
 	case s.scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInitial:
 		r.resizer.resize(ctx, s)
-		r.rollOut(ctx, s)
 	}
+	r.rollOut(ctx, s)
 	s.requeueForFallback()
 	if s.waitsForTable() {
 		s.result.requeueIn(tableWait)

@@ -2,11 +2,13 @@ package verticalscaler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/sizing"
 )
 
 // reasonRequested counts a pod whose resize was requested in this reconcile.
@@ -19,6 +21,8 @@ type result struct {
 	byReason  map[string]int
 	message   map[string]string // Message of the first pod of each reason.
 	requeue   time.Duration     // 0 if an event triggers the next reconcile.
+	// newestStuck is when the newest of the pods to replace was created.
+	newestStuck time.Time
 }
 
 func newResult() *result {
@@ -36,6 +40,9 @@ func (r *result) add(pod *corev1.Pod, reason, message string) {
 		reason = autoscalingv1beta1.ReasonResizing
 	}
 	r.byReason[reason]++
+	if slices.Contains(replaceable, reason) && pod.CreationTimestamp.After(r.newestStuck) {
+		r.newestStuck = pod.CreationTimestamp.Time
+	}
 	if r.message[reason] == "" && message != "" {
 		r.message[reason] = fmt.Sprintf("pod %s: %s", pod.Name, message)
 	}
@@ -59,14 +66,35 @@ func (r *result) toReplace() (count int, reason string) {
 	return count, reason
 }
 
-// replaced moves the pods to replace to the reason of their rollout.
-func (r *result) replaced(reason string, requeueAfter time.Duration) {
+// reasonToReplace returns why a rollout is to replace the pods, or "" if less than half of them can
+// only be sized by a rollout. The others would be replaced without need.
+func (r *result) reasonToReplace() string {
+	count, reason := r.toReplace()
+	if 2*count < r.pods {
+		return ""
+	}
+	return reason
+}
+
+// isSettled reports whether all pods have a size that they may keep for now.
+func (r *result) isSettled() bool {
+	for reason := range r.byReason {
+		if reason != autoscalingv1beta1.ReasonStabilizing {
+			return false
+		}
+	}
+	return r.pods > 0
+}
+
+// replaced moves the pods to replace to the reason of what blocks their rollout.
+func (r *result) replaced(block sizing.Block) {
 	count, _ := r.toReplace()
 	for _, candidate := range replaceable {
 		delete(r.byReason, candidate)
 	}
-	r.byReason[reason] = count
-	r.requeueIn(requeueAfter)
+	r.byReason[block.Reason] = count
+	r.message[block.Reason] = block.Detail
+	r.requeueIn(block.RequeueAfter)
 }
 
 // requeueIn requeues the scaler after a time at the latest; 0 changes nothing.
@@ -93,9 +121,18 @@ var explanations = []struct {
 	{autoscalingv1beta1.ReasonResizeFailed, "could not be resized by their nodes. The kubelet keeps retrying. " +
 		"Memory that is in use cannot be lowered: set minAllowed or restart the pods", 0},
 	{autoscalingv1beta1.ReasonResizeDeferred, "wait until their nodes have room: add nodes or lower maxAllowed", 0},
+	{autoscalingv1beta1.ReasonRolloutIneffective, "cannot be resized in place, and the last rollout did not give them their size. No further one " +
+		"starts until the size, the Deployment's pod template or the admission policy changes", 0},
+	{autoscalingv1beta1.ReasonNoNodeFits, "cannot be resized in place, and no rollout starts because no node could hold a new pod: " +
+		"lower maxAllowed or add larger nodes", time.Minute},
 	{autoscalingv1beta1.ReasonRolloutNeedsOutage, "cannot be resized in place, and a rollout would leave no pod running: " +
-		"set spec.behavior.rollout.allowOutage, or give the Deployment a surge", 0},
+		"change the Deployment's strategy, or set spec.behavior.rollout.allowOutage", 0},
+	{autoscalingv1beta1.ReasonRolloutAnnotationOwned, "cannot be resized in place, and the annotation that starts a rollout is set by somebody else: " +
+		"restart the pods (kubectl rollout restart)", 0},
 	{autoscalingv1beta1.ReasonDeploymentPaused, "cannot be resized in place, and the Deployment is paused: resume it", 0},
+	{autoscalingv1beta1.ReasonRolloutNeedsHistory, "cannot be resized in place and wait for more usage history before a rollout, " +
+		"see spec.behavior.rollout.minimumHistorySeconds", 0},
+	{autoscalingv1beta1.ReasonRolloutQueued, "cannot be resized in place and wait for other rollouts in the cluster", 0},
 	{autoscalingv1beta1.ReasonRolloutCooldown, "cannot be resized in place and wait for the cooldown after the last rollout, " +
 		"see spec.behavior.rollout.cooldownSeconds", 0},
 	{autoscalingv1beta1.ReasonRolloutInProgress, "cannot be resized in place and are replaced by the rollout in progress", 0},

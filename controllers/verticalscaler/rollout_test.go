@@ -1,6 +1,7 @@
 package verticalscaler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/sizing"
@@ -35,6 +38,16 @@ func (w *workload) deployment(t *testing.T) *appsv1.Deployment {
 // restartedAt returns the time of the Deployment's last rollout, as its template has it.
 func restartedAt(d *appsv1.Deployment) string {
 	return d.Spec.Template.Annotations[sizing.AnnotationRestartedAt]
+}
+
+// setRestartedAt sets the annotation that starts a rollout to a minute ago, as kubectl rollout
+// restart does.
+func setRestartedAt(t *testing.T, d *appsv1.Deployment, fieldManager string) {
+	t.Helper()
+	patch := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`,
+		sizing.AnnotationRestartedAt, time.Now().Add(-time.Minute).Format(time.RFC3339))
+	require.NoError(t, env.Client.Patch(t.Context(), d,
+		client.RawPatch(types.StrategicMergePatchType, []byte(patch)), client.FieldOwner(fieldManager)))
 }
 
 // waitForRollout waits until the Deployment has been rolled out again, and returns it.
@@ -115,6 +128,7 @@ func TestOneChangeCausesOneRollout(t *testing.T) {
 	}
 	testenv.MarkAvailable(t, env, d)
 	w.waitForApplied(t, isTrue, "Sized")
+	w.waitForRolloutState(t, autoscalingv1beta1.RolloutEffective)
 	assert.Never(t, func() bool { return len(w.writes.To("/deployments")) > 1 }, testenv.Quiet, testenv.Poll)
 	assert.Len(t, w.writes.To("/deployments"), 1)
 	assert.Zero(t, w.resizes())
@@ -125,6 +139,8 @@ func TestRolloutIsBlockedAndAppliedReportsWhy(t *testing.T) {
 	for reason, test := range map[string]struct {
 		spec       func(*autoscalingv1beta1.VerticalScalerSpec)
 		deployment func(*appsv1.Deployment)
+		// restarted is true if a user has restarted the Deployment.
+		restarted bool
 		// unblock makes the rollout possible. It is nil if that takes time or is shown elsewhere.
 		unblock func(*testing.T, *workload)
 	}{
@@ -149,9 +165,7 @@ func TestRolloutIsBlockedAndAppliedReportsWhy(t *testing.T) {
 			spec: func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 				spec.Behavior.Rollout.CooldownSeconds = new(int32(3600))
 			},
-			deployment: func(d *appsv1.Deployment) {
-				d.Spec.Template.Annotations = map[string]string{sizing.AnnotationRestartedAt: time.Now().Add(-time.Minute).Format(time.RFC3339)}
-			},
+			restarted: true,
 		},
 		"RolloutInProgress": {
 			deployment: func(d *appsv1.Deployment) { d.Spec.Replicas = new(int32(3)) },
@@ -182,6 +196,9 @@ func TestRolloutIsBlockedAndAppliedReportsWhy(t *testing.T) {
 			d := w.deployment(t)
 			if test.deployment != nil {
 				testenv.Edit(t, env, d, test.deployment)
+			}
+			if test.restarted {
+				setRestartedAt(t, d, "kubectl-rollout")
 			}
 			testenv.MarkAvailable(t, env, d)
 			if reason == "RolloutInProgress" {

@@ -31,6 +31,10 @@ type scope struct {
 	constraints sizing.Constraints
 	// deployment is the whole target, nil unless its pods are to be sized.
 	deployment *appsv1.Deployment
+	// templateHash identifies its pod template.
+	templateHash string
+	// restartedAtOwner is who owns the annotation that starts its rollouts.
+	restartedAtOwner annotationOwner
 	// scaledByHPA maps the resources that are left to a HorizontalPodAutoscaler to its name.
 	scaledByHPA map[corev1.ResourceName]string
 	// policyMissing is true if the API server does not size new pods.

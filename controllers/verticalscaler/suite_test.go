@@ -74,6 +74,7 @@ func addController(
 		return err
 	}
 	return AddToManager(ctx, mgr, mappers.New(mgr.GetCache(), failures), recommender, Options{
-		Metrics: registry, Uncached: uncached, Tables: tables, Controller: controller.Options{MaxConcurrentReconciles: 4},
+		Metrics: registry, Uncached: uncached, Tables: tables, MaxConcurrentRollouts: 5,
+		Controller: controller.Options{MaxConcurrentReconciles: 4},
 	})
 }

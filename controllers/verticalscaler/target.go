@@ -2,6 +2,9 @@ package verticalscaler
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -25,37 +28,64 @@ type targets struct {
 	trimmer cache.Trimmer
 
 	mutex sync.Mutex
-	known map[types.NamespacedName]*appsv1.Deployment // By scaler.
+	known map[types.NamespacedName]*target // By scaler.
+}
+
+// target is what is read of a Deployment.
+type target struct {
+	*appsv1.Deployment // Trimmed.
+	// templateHash identifies the pod template, without the annotation that starts a rollout.
+	templateHash     string
+	restartedAtOwner annotationOwner
 }
 
 // get returns a scaler's target, read-only, or nil if it no longer exists.
 func (t *targets) get(
-	ctx context.Context, scaler types.NamespacedName, target *metav1.PartialObjectMetadata,
-) (*appsv1.Deployment, error) {
+	ctx context.Context, scaler types.NamespacedName, metadata *metav1.PartialObjectMetadata,
+) (*target, error) {
 	t.mutex.Lock()
 	known := t.known[scaler]
 	t.mutex.Unlock()
-	if known != nil && known.UID == target.UID && known.ResourceVersion == target.ResourceVersion {
+	if known != nil && known.UID == metadata.UID && known.ResourceVersion == metadata.ResourceVersion {
 		return known, nil
 	}
 	deployment := &appsv1.Deployment{}
-	if err := t.server.Get(ctx, client.ObjectKeyFromObject(target), deployment); apierrors.IsNotFound(err) {
+	if err := t.server.Get(ctx, client.ObjectKeyFromObject(metadata), deployment); apierrors.IsNotFound(err) {
 		return nil, nil
 	} else if err != nil {
 		return nil, fmt.Errorf("get the target: %w", err)
 	}
-	read := t.trim(deployment)
+	hash, err := templateHash(&deployment.Spec.Template)
+	if err != nil {
+		return nil, err
+	}
+	read := &target{t.trim(deployment), hash, ownerOfRestartedAt(deployment)}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	t.known[scaler] = read
 	return read, nil
 }
 
-// forget drops the target of a scaler that no longer exists.
+// forget drops the target of a scaler that no longer exists, or whose target is to be read again.
 func (t *targets) forget(scaler types.NamespacedName) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	delete(t.known, scaler)
+}
+
+// templateHash returns a hash of a pod template without the annotation that starts a rollout.
+func templateHash(template *corev1.PodTemplateSpec) (string, error) {
+	template = template.DeepCopy()
+	delete(template.Annotations, sizing.AnnotationRestartedAt)
+	if len(template.Annotations) == 0 {
+		template.Annotations = nil
+	}
+	encoded, err := json.Marshal(template)
+	if err != nil {
+		return "", fmt.Errorf("encode the target's pod template: %w", err)
+	}
+	sum := sha256.Sum256(encoded)
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // trim returns the fields of a target that the controller reads.

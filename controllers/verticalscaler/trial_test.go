@@ -116,7 +116,6 @@ func (s *scope) restartPods(count int, reason string, at time.Time) {
 	}
 }
 
-var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
 // onTrial returns a status in which large is on trial since a time, after huge.
 func onTrial(since time.Time) autoscalingv1beta1.VerticalScalerStatus {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -19,6 +20,13 @@ func rolledOut(replicas int32) *appsv1.Deployment {
 	d.Spec.Replicas = &replicas
 	d.Status.Replicas, d.Status.UpdatedReplicas, d.Status.AvailableReplicas = replicas, replicas, replicas
 	return d
+}
+
+// blocked returns why a Deployment cannot be rolled out, if only it and the behavior decide.
+func blocked(d *appsv1.Deployment, behavior *autoscalingv1beta1.Behavior) (reason string, requeueAfter time.Duration) {
+	r := &Rollout{Deployment: d, Behavior: behavior, Fits: true, OOMKilled: true}
+	block := r.block(nil, monday)
+	return block.Reason, block.RequeueAfter
 }
 
 // withRollingUpdate sets the strategy RollingUpdate.
@@ -58,7 +66,7 @@ func TestRolloutIsBlockedWhilePausedOrInProgress(t *testing.T) {
 			t.Parallel()
 			d := rolledOut(3)
 			test.change(d)
-			reason, requeueAfter := RolloutBlocked(d, nil, monday)
+			reason, requeueAfter := blocked(d, nil)
 			assert.Equal(t, test.want, reason)
 			assert.Zero(t, requeueAfter, "an event of the Deployment triggers the next reconcile")
 		})
@@ -92,10 +100,10 @@ func TestRolloutThatStopsAllPodsNeedsAllowOutage(t *testing.T) {
 			if test.outage {
 				want = autoscalingv1beta1.ReasonRolloutNeedsOutage
 			}
-			reason, requeueAfter := RolloutBlocked(test.d, nil, monday)
+			reason, requeueAfter := blocked(test.d, nil)
 			assert.Equal(t, want, reason)
 			assert.Zero(t, requeueAfter)
-			reason, _ = RolloutBlocked(test.d, allowed, monday)
+			reason, _ = blocked(test.d, allowed)
 			assert.Empty(t, reason, "with allowOutage")
 		})
 	}
@@ -128,7 +136,7 @@ func TestRolloutWaitsForCooldown(t *testing.T) {
 			}
 			d := rolledOut(3)
 			d.Spec.Template.Annotations = map[string]string{AnnotationRestartedAt: monday.Add(-test.ago).Format(time.RFC3339)}
-			reason, requeueAfter := RolloutBlocked(d, test.behavior, monday)
+			reason, requeueAfter := blocked(d, test.behavior)
 			assert.Equal(t, want, reason)
 			assert.Equal(t, test.remaining, requeueAfter)
 		})
@@ -166,8 +174,79 @@ func TestCooldownStartsWithLastRolloutOfAnyone(t *testing.T) {
 			d.Annotations = map[string]string{AnnotationRevision: test.revision}
 			d.Spec.Template.Annotations = test.restarted
 			d.Status.Conditions = []appsv1.DeploymentCondition{test.condition}
-			_, requeueAfter := RolloutBlocked(d, nil, monday)
+			_, requeueAfter := blocked(d, nil)
 			assert.Equal(t, test.remaining, requeueAfter)
 		})
+	}
+}
+
+// Pods with the newest template that crash must not keep their Deployment from being rolled out
+// for ever.
+func TestCrashingDeploymentIsNotInProgressForever(t *testing.T) {
+	t.Parallel()
+	progressing := func(reason string) appsv1.DeploymentCondition {
+		return appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Reason: reason}
+	}
+	available := func(status corev1.ConditionStatus, ago time.Duration) appsv1.DeploymentCondition {
+		return appsv1.DeploymentCondition{
+			Type: appsv1.DeploymentAvailable, Status: status, LastTransitionTime: metav1.NewTime(monday.Add(-ago)),
+		}
+	}
+	for name, test := range map[string]struct {
+		condition appsv1.DeploymentCondition
+		change    func(*appsv1.Deployment)
+		want      bool
+	}{
+		"pods start":                             {progressing("ReplicaSetUpdated"), nil, true},
+		"the rollout had ended":                  {progressing(reasonNewReplicaSetAvailable), nil, false},
+		"the deadline has passed":                {progressing(reasonProgressDeadlineExceeded), nil, false},
+		"the deadline has passed with old pods":  {progressing(reasonProgressDeadlineExceeded), func(d *appsv1.Deployment) { d.Status.Replicas++ }, true},
+		"the deadline was that of an older spec": {progressing(reasonProgressDeadlineExceeded), func(d *appsv1.Deployment) { d.Generation++ }, true},
+		"no deadline, enough pods available":     {available(corev1.ConditionTrue, 0), nil, false},
+		"no deadline, just unavailable":          {available(corev1.ConditionFalse, unknownProgress-time.Second), nil, true},
+		"no deadline, unavailable for long":      {available(corev1.ConditionFalse, unknownProgress), nil, false},
+		"nothing is known":                       {appsv1.DeploymentCondition{}, nil, true},
+	} {
+		d := rolledOut(3)
+		d.Status.AvailableReplicas, d.Status.Conditions = 1, []appsv1.DeploymentCondition{test.condition}
+		if test.change != nil {
+			test.change(d)
+		}
+		assert.Equal(t, test.want, isInProgress(d, monday), name)
+	}
+}
+
+func TestOutageAdviceFitsTheStrategy(t *testing.T) {
+	t.Parallel()
+	for want, d := range map[string]*appsv1.Deployment{
+		"its strategy is Recreate: RollingUpdate with maxUnavailable 0 keeps pods running": withRecreate(rolledOut(3)),
+		"maxSurge 1 and maxUnavailable 0 keep pods running":                                withRollingUpdate(rolledOut(1), "0", "1"),
+		"maxUnavailable 0 keeps pods running":                                              withRollingUpdate(rolledOut(1), "1", "1"),
+	} {
+		r := &Rollout{Deployment: d, Fits: true, OOMKilled: true}
+		assert.Equal(t, Block{Reason: autoscalingv1beta1.ReasonRolloutNeedsOutage, Detail: want}, r.block(nil, monday))
+	}
+	followed := &Rollout{Deployment: withRollingUpdate(rolledOut(1), "1", "0"), Fits: true, OOMKilled: true}
+	assert.Zero(t, followed.block(nil, monday), "the advice helps")
+}
+
+func TestRolloutIsBlockedIfItCannotHelp(t *testing.T) {
+	t.Parallel()
+	minimum := &autoscalingv1beta1.Behavior{Rollout: &autoscalingv1beta1.RolloutRules{MinimumHistorySeconds: new(int32(60))}}
+	for name, test := range map[string]struct {
+		change func(*Rollout)
+		want   Block
+	}{
+		"no node fits":                {func(r *Rollout) { r.Fits = false }, Block{Reason: autoscalingv1beta1.ReasonNoNodeFits}},
+		"the annotation is declared":  {func(r *Rollout) { r.DeclaredBy = "helm" }, Block{Reason: autoscalingv1beta1.ReasonRolloutAnnotationOwned, Detail: `field manager "helm"`}},
+		"no history":                  {func(r *Rollout) { r.History = 0 }, Block{Reason: autoscalingv1beta1.ReasonRolloutNeedsHistory, RequeueAfter: time.Hour}},
+		"too little history":          {func(r *Rollout) { r.History = 50 * time.Minute }, Block{Reason: autoscalingv1beta1.ReasonRolloutNeedsHistory, RequeueAfter: 10 * time.Minute}},
+		"no history but an OOM kill":  {func(r *Rollout) { r.History, r.OOMKilled = 0, true }, Block{}},
+		"enough history for the spec": {func(r *Rollout) { r.History, r.Behavior = time.Minute, minimum }, Block{}},
+	} {
+		r := &Rollout{Deployment: rolledOut(3), Fits: true, History: time.Hour}
+		assert.Zero(t, r.block(nil, monday), name)
+		test.change(r)
+		assert.Equal(t, test.want, r.block(nil, monday), name)
 	}
 }

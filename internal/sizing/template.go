@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	corev1 "k8s.io/api/core/v1"
+	podresources "k8s.io/component-helpers/resource"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
@@ -72,6 +73,15 @@ func (p *limitedPod) withSizes(sizes []autoscalingv1beta1.ContainerSizing) *core
 		}
 	}
 	return spec
+}
+
+// NewPodRequests returns what a new pod of a template requests with sizes.
+func NewPodRequests(
+	template *corev1.PodSpec, sizes []autoscalingv1beta1.ContainerSizing, ranges []corev1.LimitRange,
+) corev1.ResourceList {
+	spec := newLimitedPod(template, ranges).withSizes(sizes)
+	spec.Overhead = template.Overhead
+	return podresources.PodRequests(&corev1.Pod{Spec: *spec}, podresources.PodResourcesOptions{})
 }
 
 // isAdmitted reports whether the LimitRanges admit the pod with sizes. It checks one resource.

@@ -94,6 +94,14 @@ type RolloutRules struct {
 	// +optional
 	CooldownSeconds *int32 `json:"cooldownSeconds,omitempty"`
 
+	// Usage history, in seconds, that each sized container needs before a rollout starts. An OOM
+	// kill within the last hour takes the place of the history.
+	// +kubebuilder:default=3600
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=604800
+	// +optional
+	MinimumHistorySeconds *int32 `json:"minimumHistorySeconds,omitempty"`
+
 	// Whether to roll out even if no pod may be running during the rollout. This is the case with
 	// the strategy Recreate, or if maxUnavailable allows all pods to be unavailable at once, as
 	// with a single replica and no surge.

@@ -99,6 +99,17 @@ const (
 	ReasonRolloutCooldown = "RolloutCooldown"
 	// ReasonRolloutNeedsOutage means that no pod would be running during a rollout.
 	ReasonRolloutNeedsOutage = "RolloutNeedsOutage"
+	// ReasonRolloutIneffective means that a rollout did not give pods their size. No further one
+	// starts until its cause changes.
+	ReasonRolloutIneffective = "RolloutIneffective"
+	// ReasonRolloutQueued means that a rollout waits until other rollouts in the cluster have ended.
+	ReasonRolloutQueued = "RolloutQueued"
+	// ReasonRolloutNeedsHistory means that a rollout waits for more usage history.
+	ReasonRolloutNeedsHistory = "RolloutNeedsHistory"
+	// ReasonRolloutAnnotationOwned means that somebody else sets the annotation that starts a rollout.
+	ReasonRolloutAnnotationOwned = "RolloutAnnotationOwned"
+	// ReasonNoNodeFits means that no rollout starts because no node could hold a new pod.
+	ReasonNoNodeFits = "NoNodeFits"
 	// ReasonDeploymentPaused means that the target is paused and cannot be rolled out.
 	ReasonDeploymentPaused = "DeploymentPaused"
 	// ReasonRestartsLimited means that a resize restarts containers and waits for restarts in

@@ -347,7 +347,7 @@ type Revert struct {
 
 // RolloutState is the progress of a rollout.
 //
-// +kubebuilder:validation:Enum=Requested;Started;Completed
+// +kubebuilder:validation:Enum=Requested;Withdrawn;Started;Completed;Effective;Ineffective
 type RolloutState string
 
 const (
@@ -355,8 +355,15 @@ const (
 	RolloutRequested RolloutState = "Requested"
 	// RolloutStarted is a rollout in progress.
 	RolloutStarted RolloutState = "Started"
-	// RolloutCompleted is a rollout that has ended, whatever it has achieved.
+	// RolloutWithdrawn is a rollout that did not start, because it was no longer necessary or
+	// possible.
+	RolloutWithdrawn RolloutState = "Withdrawn"
+	// RolloutCompleted is a rollout that has ended. The pods do not show yet what it has achieved.
 	RolloutCompleted RolloutState = "Completed"
+	// RolloutEffective is a rollout that gave pods their size.
+	RolloutEffective RolloutState = "Effective"
+	// RolloutIneffective is a rollout that did not give pods their size.
+	RolloutIneffective RolloutState = "Ineffective"
 )
 
 // RolloutStatus describes the last rollout that the VerticalScaler requested.
@@ -364,11 +371,11 @@ type RolloutStatus struct {
 	// Reason why pods had to be replaced.
 	Reason string `json:"reason"`
 
-	// Hash of what the rollout was for: the sizing, the Deployment's pod template and the admission
-	// policy. There is at most one rollout for the same cause.
+	// Hash of what the rollout was for: the reason, the Deployment's pod template and the admission
+	// policy, followed by a hash of the sizing. There is at most one rollout for the same cause.
 	Cause string `json:"cause"`
 
-	// Progress of the rollout: Requested, Started or Completed.
+	// Progress of the rollout: Requested, Withdrawn, Started, Completed, Effective or Ineffective.
 	State RolloutState `json:"state"`
 
 	// Time when the rollout was requested. It is the value of the annotation that starts it.
