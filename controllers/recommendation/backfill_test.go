@@ -271,6 +271,18 @@ func TestTooLargePartOfPastIsReadInSmallerOnes(t *testing.T) {
 	}
 }
 
+func TestFailingPastIsNotSaved(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	createTarget(t, namespace, "web", "app")
+	past := archive{failures: math.MaxInt}
+	var writes testenv.Writes
+	m := startBackfill(t, namespace, day, &testenv.Meter{}, &past, writes.Record)
+	require.Eventually(t, func() bool { return len(past.Queries()) > 1 }, testenv.Timeout, testenv.Poll)
+	m.Stop()
+	assert.Empty(t, writes.To("/verticalscalercheckpoints"))
+}
+
 func TestRefusedPastIsReportedAndRarelyRetried(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)

@@ -123,27 +123,30 @@ func isRefused(err error) bool {
 }
 
 // backfill reads one part of the past after the other, the newest first, until everything has been
-// read or the turn is over. The history has each part as soon as it has been read.
+// read or the turn is over. Then it adds what has been read to the history, also after an error. So
+// a past that takes one turn is published in one write.
 func (b *Backfiller) backfill(
 	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, workload *history.WorkloadHistory,
 ) error {
-	turn, size := time.Now().Add(backfillTurn), newPartSize()
-	for !workload.Backfilled() && time.Now().Before(turn) {
-		left := workload.PastLeft(b.length, backfillStep, time.Now())
-		if left.IsEmpty() {
-			workload.Backfill(nil, left)
-			break
+	turn, size, read := time.Now().Add(backfillTurn), newPartSize(), newPastUsage(workload.HalfLife())
+	start := workload.PastLeft(b.length, backfillStep, time.Now())
+	left := start
+	defer func() {
+		if left != start || left.IsEmpty() { // Otherwise, there is nothing to save.
+			workload.Backfill(read.histories, left)
 		}
+	}()
+	for !left.IsEmpty() && time.Now().Before(turn) {
 		part, after := size.cut(left)
-		read, err := readPart(b.past.History(ctx, scaler.Namespace, podNames(scaler.Spec.DeploymentName), part), workload.HalfLife())
+		containers, err := read.add(b.past.History(ctx, scaler.Namespace, podNames(scaler.Spec.DeploymentName), part))
 		if explained, ok := errors.AsType[*usage.Error](err); ok && explained.IsTooLarge && size.shrink() {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("read the past usage of Deployment %s: %w", scaler.Spec.DeploymentName, err)
 		}
-		workload.Backfill(read.histories, after)
-		size.fit(len(read.series))
+		left = after
+		size.fit(containers)
 	}
 	return nil
 }

@@ -51,10 +51,14 @@ func (s *partSize) shrink() bool {
 	return true
 }
 
-// pastPart is the usage in a part of the past.
-type pastPart struct {
+// pastUsage is usage from the past.
+type pastUsage struct {
+	halfLife  time.Duration
 	histories map[string]*recommender.History // By container.
-	series    map[series]bool
+}
+
+func newPastUsage(halfLife time.Duration) *pastUsage {
+	return &pastUsage{halfLife: halfLife, histories: map[string]*recommender.History{}}
 }
 
 // series identifies a container of a pod.
@@ -63,25 +67,35 @@ type series struct {
 	container string
 }
 
-// readPart returns the usage in a part of the past.
-func readPart(samples iter.Seq2[usage.Sample, error], halfLife time.Duration) (*pastPart, error) {
-	part := &pastPart{histories: map[string]*recommender.History{}, series: map[series]bool{}}
+// add adds the samples of a part, and returns the number of containers of pods in it. With an error,
+// it adds nothing.
+func (p *pastUsage) add(samples iter.Seq2[usage.Sample, error]) (containers int, err error) {
+	part, found := map[string]*recommender.History{}, map[series]bool{}
 	for sample, err := range samples {
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
-		part.series[series{sample.Pod, sample.Container}] = true
-		if !sample.Usable() {
-			continue
-		}
-		container := part.histories[sample.Container]
-		if container == nil {
-			container = recommender.New(halfLife)
-			part.histories[sample.Container] = container
-		}
-		if container.AddCPU(sample.Time, sample.CPU) == nil {
-			_ = container.AddMemory(sample.Time, sample.Memory) // Its time is valid, as that of CPU is.
+		found[series{sample.Pod, sample.Container}] = true
+		if sample.Usable() {
+			p.addSample(part, &sample)
 		}
 	}
-	return part, nil
+	for name, container := range part {
+		if p.histories[name] == nil {
+			p.histories[name] = recommender.New(p.halfLife)
+		}
+		p.histories[name].Merge(container)
+	}
+	return len(found), nil
+}
+
+func (p *pastUsage) addSample(part map[string]*recommender.History, sample *usage.Sample) {
+	container := part[sample.Container]
+	if container == nil {
+		container = recommender.New(p.halfLife)
+		part[sample.Container] = container
+	}
+	if container.AddCPU(sample.Time, sample.CPU) == nil {
+		_ = container.AddMemory(sample.Time, sample.Memory) // Its time is valid, as that of CPU is.
+	}
 }
