@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -112,9 +113,14 @@ func (c *Checkpointer) look(ctx context.Context, workload *history.WorkloadHisto
 	if leaderSince(&list.Items[0]).After(c.since().Time) {
 		return errSuperseded
 	}
-	checkpoint, err := decodeCheckpoint(&list.Items[0])
-	workload.SetStored(history.Stored{Version: checkpoint.ResourceVersion, IsUnreadable: err != nil || history.IsDamaged(checkpoint)})
+	workload.SetStored(history.Stored{Version: list.Items[0].GetResourceVersion(), IsUnreadable: isUnreadable(&list.Items[0])})
 	return nil
+}
+
+// isUnreadable reports whether a part of a checkpoint cannot be restored.
+func isUnreadable(object *unstructured.Unstructured) bool {
+	checkpoint, err := decodeCheckpoint(object)
+	return err != nil || history.IsDamaged(checkpoint)
 }
 
 // since returns when this manager became the leader.

@@ -13,10 +13,13 @@ import (
 	"example.com/upright/internal/usage"
 )
 
-// soonStale returns a sample that is stale in two seconds.
+// untilStale is how long samples of soonStale are current: long enough to observe it.
+const untilStale = 4 * time.Second
+
+// soonStale returns a sample that is about to become stale. Get it when the manager has started.
 func soonStale(pod *corev1.Pod, container string) usage.Sample {
 	sample := testenv.SteadyUsage(pod, container, 0.2, 300, 1)[0]
-	sample.Time = sample.Time.Add(-10*time.Minute + 2*time.Second)
+	sample.Time = sample.Time.Add(-10*time.Minute + untilStale)
 	return sample
 }
 
@@ -49,7 +52,9 @@ func TestUsageThatHasStoppedIsReportedUntilItReturns(t *testing.T) {
 			"No current usage: the source of usage returns no samples at all. Check metrics-server, or whether Prometheus scrapes the kubelets.", false,
 		},
 		"stale answers": {
-			func(web, api *corev1.Pod) []usage.Sample { return []usage.Sample{soonStale(web, "app"), soonStale(api, "app")} },
+			func(web, api *corev1.Pod) []usage.Sample {
+				return []usage.Sample{soonStale(web, "app"), soonStale(api, "app")}
+			},
 			"No current usage: the source of usage returns only old samples. " +
 				"Check metrics-server, or whether Prometheus scrapes the kubelets, and the clocks.", false,
 		},
@@ -64,9 +69,10 @@ func TestUsageThatHasStoppedIsReportedUntilItReturns(t *testing.T) {
 			web, podOfWeb := createRunningTarget(t, namespace, "web", "app")
 			api, podOfAPI := createRunningTarget(t, namespace, "api", "app")
 			var source testenv.Meter
-			source.Set(soonStale(podOfWeb, "app"), soonStale(podOfAPI, "app"))
 			var writes testenv.Writes
 			m := startManager(t, namespace, &source, writes.Record)
+			waitForReady(t, web, isFalse, "NoSamples")
+			source.Set(soonStale(podOfWeb, "app"), soonStale(podOfAPI, "app"))
 			before := waitForReady(t, web, isTrue, "Recommended")
 			waitForReady(t, api, isTrue, "Recommended")
 			source.Set(test.answer(podOfWeb, podOfAPI)...)
@@ -103,8 +109,9 @@ func TestOneSilentContainerIsReported(t *testing.T) {
 	namespace := env.Namespace(t)
 	scaler, pod := createRunningTarget(t, namespace, "web", "app", "log")
 	var source testenv.Meter
-	source.Set(soonStale(pod, "log"), testenv.SteadyUsage(pod, "app", 0.2, 300, 1)[0])
 	startManager(t, namespace, &source)
+	waitForReady(t, scaler, isFalse, "NoSamples")
+	source.Set(soonStale(pod, "log"), testenv.SteadyUsage(pod, "app", 0.2, 300, 1)[0])
 	waitForReady(t, scaler, isTrue, "Recommended")
 	waitForMessage(t, scaler,
 		`No current usage of container "log", although it runs. Check whether metrics-server, or Prometheus, reaches its nodes.`)
@@ -118,8 +125,9 @@ func TestTargetWithoutRunningPodsIsNotSilent(t *testing.T) {
 	silent, podOfSilent := createRunningTarget(t, namespace, "silent", "app")
 	empty, _ := createRunningTarget(t, namespace, "empty", "app")
 	var source testenv.Meter
-	source.Set(soonStale(podOfStopped, "app"), soonStale(podOfFresh, "app"), soonStale(podOfSilent, "app"))
 	startManager(t, namespace, &source)
+	waitForReady(t, empty, isFalse, "NoSamples")
+	source.Set(soonStale(podOfStopped, "app"), soonStale(podOfFresh, "app"), soonStale(podOfSilent, "app"))
 	for _, scaler := range []*autoscalingv1beta1.VerticalScaler{stopped, fresh, silent} {
 		waitForReady(t, scaler, isTrue, "Recommended")
 	}
