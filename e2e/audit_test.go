@@ -129,8 +129,7 @@ func refusals(requests []request) error {
 // admission plugin checks update on finalizers, and a patch that creates an object needs create.
 func (p permission) indirect() bool {
 	return p.verb == "update" && strings.HasSuffix(p.resource, "/finalizers") ||
-		p == permission{"create", "apps", "deployments", ""} ||
-		p == permission{"create", "autoscaling.example.com", "verticalscalercheckpoints", ""}
+		p == permission{"create", "apps", "deployments", ""}
 }
 
 // unused returns an error for each permission that no successful request needed.

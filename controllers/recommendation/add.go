@@ -50,6 +50,7 @@ func AddToManager(ctx context.Context, mgr ctrl.Manager, source Source, options 
 		saved: make(chan struct{}),
 	}
 	recommender := newRecommender(mgr.GetCache(), checkpointer, metrics)
+	recommender.readsPast = source.Past != nil
 	if err := options.Metrics.Register(newGauges(recommender, mgr.Elected())); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}

@@ -14,8 +14,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/controllers/recommendation"
 	"example.com/upright/internal/recommender"
 	"example.com/upright/internal/testenv"
+	"example.com/upright/internal/usage"
 )
 
 const day = 24 * time.Hour
@@ -67,6 +69,9 @@ func TestPastDecaysWithHalfLifeOfSpec(t *testing.T) {
 	// The older usage decides with the default half-life, the newer usage with one hour.
 	deleted := testenv.NewPod(namespace, "web", "zzzzz")
 	samples := slices.Concat(testenv.SteadyUsage(deleted, "app", 0.9, 300, 100), testenv.SteadyUsage(deleted, "app", 0.1, 300, 60))
+	for i := range samples {
+		samples[i].Time = samples[i].Time.Add(-2 * time.Minute) // Not of the present.
+	}
 	for i := range 100 {
 		samples[i].Time = samples[i].Time.Add(-12 * time.Hour)
 	}
@@ -96,9 +101,13 @@ func TestPastOfPodsIsReadUpToFirstSample(t *testing.T) {
 	assert.Equal(t, namespace, got.namespace)
 	assert.Equal(t, "web-[bcdfghjklmnpqrstvwxz2456789]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}", got.pods)
 	first := present[0].Time.Truncate(time.Second)
-	assert.True(t, got.span.From.Equal(first.Add(-2*day)), got.span.From)
 	assert.True(t, got.span.To.Equal(first.Add(-time.Minute)), "samples of the present are not read again")
 	assert.Equal(t, time.Minute, got.span.Step)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		parts := past.Answered()
+		assert.True(c, parts[len(parts)-1].From.Equal(first.Add(-2*day)))
+	}, testenv.Timeout, testenv.Poll)
+	assertReadOnce(t, past.Answered(), 2*day)
 }
 
 func TestPastIsRetriedAfterFailureAndReadOnce(t *testing.T) {
@@ -106,18 +115,19 @@ func TestPastIsRetriedAfterFailureAndReadOnce(t *testing.T) {
 	namespace := env.Namespace(t)
 	scaler, _ := createTarget(t, namespace, "web", "app")
 	past := archive{samples: pastUsage(namespace), failures: 1}
-	m := startBackfill(t, namespace, day, &testenv.Meter{}, &past)
+	m := startBackfill(t, namespace, 8*day, &testenv.Meter{}, &past)
 	waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
-	assert.Len(t, past.Queries(), 2)
+	read := len(past.Queries())
 	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
 	waitForReady(t, scaler, isTrue, "Recommended")
 	m.Stop()
-	assert.Len(t, past.Queries(), 2)
+	assert.Len(t, past.Queries(), read)
+	assertReadOnce(t, past.Answered(), 8*day)
 	assert.Equal(t, int64(500), savedSamples(t, scaler))
 
 	var unused archive
 	var reconciles testenv.Reconciles
-	m = startBackfill(t, namespace, day, &testenv.Meter{}, &unused, reconciles.Count)
+	m = startBackfill(t, namespace, 8*day, &testenv.Meter{}, &unused, reconciles.Count)
 	// Each of two controllers reconciles the scaler.
 	require.Eventually(t, func() bool { return reconciles.Of(scaler) >= 2 }, testenv.Timeout, testenv.Poll)
 	m.Stop()
@@ -159,7 +169,7 @@ func TestPastOfSuspendedScalerIsReadWhenItContinues(t *testing.T) {
 	scaler, _ := createTarget(t, namespace, "web", "app")
 	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.Suspend = true })
 	past := archive{samples: pastUsage(namespace)}
-	startBackfill(t, namespace, day, &testenv.Meter{}, &past)
+	startBackfill(t, namespace, 8*day, &testenv.Meter{}, &past)
 	status := waitForReady(t, scaler, isFalse, "Suspended")
 	assert.Empty(t, status.Recommendations)
 	assert.Empty(t, past.Queries())
@@ -176,9 +186,9 @@ func TestRecreatedScalerGetsItsPastAgain(t *testing.T) {
 			scaler, _ := createTarget(t, namespace, "web", "app")
 			past := archive{samples: pastUsage(namespace)}
 			connection := testenv.NewConnection()
-			startBackfill(t, namespace, day, &testenv.Meter{}, &past, connection.Use)
+			startBackfill(t, namespace, 8*day, &testenv.Meter{}, &past, connection.Use)
 			waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
-			require.Len(t, past.Queries(), 1)
+			read := len(past.Queries())
 
 			if isWatchCut {
 				connection.Cut()
@@ -190,7 +200,7 @@ func TestRecreatedScalerGetsItsPastAgain(t *testing.T) {
 				connection.Restore()
 			}
 			waitForTargets(t, recreated, recommendedFor(t, pastUsage(namespace), "app")...)
-			assert.Len(t, past.Queries(), 2)
+			assert.Len(t, past.Queries(), 2*read)
 		})
 	}
 }
@@ -202,15 +212,16 @@ func TestNewTargetGetsItsOwnPast(t *testing.T) {
 	testenv.Create(t, env, testenv.NewDeployment(namespace, "api"))
 	testenv.Create(t, env, testenv.NewPod(namespace, "api", "aaaaa", "app"))
 	past := archive{samples: pastUsage(namespace)}
-	startBackfill(t, namespace, day, &testenv.Meter{}, &past)
+	startBackfill(t, namespace, 8*day, &testenv.Meter{}, &past)
 	waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
 
 	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.DeploymentName = "api" })
-	require.Eventually(t, func() bool { return len(past.Queries()) == 2 }, testenv.Timeout, testenv.Poll)
-	assert.Regexp(t, "^api-", past.Queries()[1].pods)
+	require.Eventually(t, func() bool {
+		return slices.ContainsFunc(past.Queries(), func(q query) bool { return strings.HasPrefix(q.pods, "api-") })
+	}, testenv.Timeout, testenv.Poll)
 }
 
-func TestReconcilesDoNotShortenBackoffOfFailingPast(t *testing.T) {
+func TestEditsDoNotShortenBackoffOfFailingPast(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	scaler, _ := createTarget(t, namespace, "web", "app")
@@ -222,10 +233,79 @@ func TestReconcilesDoNotShortenBackoffOfFailingPast(t *testing.T) {
 		before := reconciles.Of(scaler)
 		testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) {
 			s.Annotations = map[string]string{"edit": strconv.Itoa(i)}
+			s.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{MarginPercent: new(int32(i))}
 		})
 		require.Eventually(t, func() bool { return reconciles.Of(scaler) > before }, testenv.Timeout, testenv.Poll)
 	}
 	// The backoff doubles from a second: ten queries take more than eight minutes.
 	assert.Less(t, len(past.Queries()), 10)
 	require.Eventually(t, func() bool { return len(past.Queries()) >= 2 }, testenv.Timeout, testenv.Poll, "the past is read again")
+}
+
+func TestPastIsReadFromTheNewestPartOnAcrossRestarts(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	scaler, _ := createTarget(t, namespace, "web", "app")
+	past := archive{samples: pastUsage(namespace)}
+	first := refusingArchive{archive: &past, after: 5}
+	m := startManagerWith(t, []string{namespace}, withHistory(8*day), recommendation.Source{Source: &testenv.Meter{}, Past: &first})
+	require.Eventually(t, func() bool { return first.refused.Load() > 0 }, testenv.Timeout, testenv.Poll)
+	waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
+	m.Stop()
+	assert.False(t, checkpoint(t, scaler).Data.Backfilled)
+
+	startBackfill(t, namespace, 8*day, &testenv.Meter{}, &past)
+	require.Eventually(t, func() bool { return len(past.Answered()) >= 9 }, testenv.Timeout, testenv.Poll)
+	assertReadOnce(t, past.Answered(), 8*day)
+}
+
+func TestTooLargePartOfPastIsReadInSmallerOnes(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	scaler, _ := createTarget(t, namespace, "web", "app")
+	past := archive{samples: pastUsage(namespace), tooMany: 10 * time.Hour}
+	startBackfill(t, namespace, 4*day, &testenv.Meter{}, &past)
+	waitForTargets(t, scaler, recommendedFor(t, pastUsage(namespace), "app")...)
+	for _, part := range past.Answered() {
+		assert.Less(t, part.To.Sub(part.From), 10*time.Hour)
+	}
+}
+
+func TestFailingPastIsNotSaved(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	createTarget(t, namespace, "web", "app")
+	past := archive{failures: math.MaxInt}
+	var writes testenv.Writes
+	m := startBackfill(t, namespace, day, &testenv.Meter{}, &past, writes.Record)
+	require.Eventually(t, func() bool { return len(past.Queries()) > 1 }, testenv.Timeout, testenv.Poll)
+	m.Stop()
+	assert.Empty(t, writes.To("/verticalscalercheckpoints"))
+}
+
+func TestRefusedPastIsReportedAndRarelyRetried(t *testing.T) {
+	t.Parallel()
+	namespace := env.Namespace(t)
+	scaler, pod := createTarget(t, namespace, "web", "app")
+	var source testenv.Meter
+	source.Set(testenv.SteadyUsage(pod, "app", 0.3, 300, 1)...)
+	past := archive{failures: math.MaxInt, err: &usage.Error{Advice: "the archive is locked, get a key", Cause: errClosed, IsPermanent: true}}
+	m := startBackfill(t, namespace, 8*day, &source, &past)
+	status := waitForReady(t, scaler, isTrue, "PastUsageRefused")
+	testenv.AssertCondition(t, status.Conditions, "RecommendationReady", isTrue, "PastUsageRefused")
+	assert.Equal(t, "The recommendation lacks usage from before the creation of the VerticalScaler: the archive is locked, get a key.",
+		testenv.ConditionMessage(status.Conditions, "Ready"))
+	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
+	source.WaitUntilLearned(t)
+	assert.Never(t, func() bool { return len(past.Queries()) > 1 }, 2*time.Second, testenv.Poll, "the backoff starts with a second")
+	m.Stop()
+
+	var writes testenv.Writes
+	waiting := archive{answers: make(chan struct{})}
+	startBackfill(t, namespace, 8*day, &source, &waiting, writes.Record)
+	require.Eventually(t, func() bool { return len(waiting.Queries()) > 0 }, testenv.Timeout, testenv.Poll)
+	source.WaitUntilLearned(t)
+	assert.Empty(t, writes.To("/status"), "a new leader does not know better")
+	close(waiting.answers)
+	waitForReady(t, scaler, isTrue, "Recommended")
 }

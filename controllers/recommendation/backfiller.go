@@ -2,9 +2,11 @@ package recommendation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -16,21 +18,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	"example.com/upright/internal/recommender"
+	"example.com/upright/internal/history"
 	"example.com/upright/internal/usage"
 )
 
 const (
-	// backfillStep is the time between two past samples.
-	backfillStep = time.Minute
-	// backfillTimeout bounds the reading of one Deployment's past.
+	// backfillTimeout bounds the reading of one Deployment's past until others get their turn. A
+	// part that has been read counts.
 	backfillTimeout = 5 * time.Minute
+	// backfillTurn is the time after which the past of other Deployments is read.
+	backfillTurn = time.Minute
 	// backfillConcurrency is the number of Deployments whose past is read at a time. Each query
 	// is expensive.
 	backfillConcurrency = 2
 	// A backfill that fails is retried after backfillBackoff, doubling up to backfillBackoffCap.
+	// All of them together are retried backfillRetries times per second.
 	backfillBackoff    = time.Second
 	backfillBackoffCap = time.Minute
+	backfillRetries    = 1
+	backfillBurst      = 10
+	// backfillPause is the time after which a backfill that was refused is tried again.
+	backfillPause = time.Hour
 )
 
 // Backfiller is the controller that adds usage from before a scaler's creation to its history,
@@ -45,28 +53,35 @@ type Backfiller struct {
 func addBackfiller(mgr ctrl.Manager, backfiller *Backfiller) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("backfill").
-		For(&autoscalingv1beta1.VerticalScaler{}, builder.WithPredicates(specChanged())).
+		For(&autoscalingv1beta1.VerticalScaler{}, builder.WithPredicates(needsPast())).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: backfillConcurrency,
 			ReconciliationTimeout:   backfillTimeout,
-			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
-				backfillBackoff, backfillBackoffCap),
+			RateLimiter: workqueue.NewTypedMaxOfRateLimiter(
+				workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](backfillBackoff, backfillBackoffCap),
+				&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(backfillRetries, backfillBurst)},
+			),
 		}).
 		Complete(backfiller)
 }
 
-// specChanged accepts the events after which a scaler can need another history. The cache
-// reports a scaler that was re-created between two lists as an update.
-func specChanged() predicate.Predicate {
+// needsPast accepts the events after which a scaler can need the past of another target, or
+// continues. Others would bypass the backoff. The cache reports a scaler that was re-created
+// between two lists as an update.
+func needsPast() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectOld.GetUID() != e.ObjectNew.GetUID() || e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration()
+			previous, wasScaler := e.ObjectOld.(*autoscalingv1beta1.VerticalScaler)
+			scaler, isScaler := e.ObjectNew.(*autoscalingv1beta1.VerticalScaler)
+			return wasScaler && isScaler && (previous.UID != scaler.UID ||
+				previous.Spec.DeploymentName != scaler.Spec.DeploymentName ||
+				previous.Spec.Suspend && !scaler.Spec.Suspend)
 		},
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 	}
 }
 
-// Reconcile reads the past of a scaler's target, once.
+// Reconcile reads the past of a scaler's target that has not been read yet.
 func (b *Backfiller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	scaler := &autoscalingv1beta1.VerticalScaler{}
 	if err := b.cache.Get(ctx, req.NamespacedName, scaler); err != nil {
@@ -83,43 +98,55 @@ func (b *Backfiller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if workload.Backfilled() {
 		return ctrl.Result{}, nil
 	}
-	end := workload.FirstSample()
-	if end.IsZero() {
-		end = time.Now()
-	}
-	// The range ends before the first sample, so that no sample counts twice.
-	past, samples, err := b.read(ctx, scaler, workload.HalfLife(),
-		usage.Range{From: end.Add(-b.length), To: end.Add(-backfillStep), Step: backfillStep})
-	if err != nil {
+	err := b.backfill(ctx, scaler, workload)
+	b.setPastProblem(scaler, err)
+	if err := b.Trigger(ctx, scaler); err != nil {
 		return ctrl.Result{}, err
 	}
-	workload.Backfill(past)
-	log.FromContext(ctx).Info("Read past usage", "Deployment", scaler.Spec.DeploymentName, "samples", samples)
-	return ctrl.Result{}, b.Trigger(ctx, scaler)
+	switch {
+	case isRefused(err):
+		log.FromContext(ctx).Error(err, "Cannot read past usage; it is tried again in an hour")
+		return ctrl.Result{RequeueAfter: backfillPause}, nil
+	case err != nil:
+		return ctrl.Result{}, err
+	case !workload.Backfilled():
+		return ctrl.Result{RequeueAfter: time.Millisecond}, nil // The next turn.
+	}
+	log.FromContext(ctx).Info("Read past usage", "Deployment", scaler.Spec.DeploymentName)
+	return ctrl.Result{}, nil
 }
 
-// read returns the histories of the containers of a scaler's target in a time range, and the
-// number of samples in them.
-func (b *Backfiller) read(
-	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, halfLife time.Duration, span usage.Range,
-) (past map[string]*recommender.History, samples int, err error) {
-	past = map[string]*recommender.History{}
-	deployment := scaler.Spec.DeploymentName
-	for sample, err := range b.past.History(ctx, scaler.Namespace, podNames(deployment), span) {
-		if err != nil {
-			return nil, 0, fmt.Errorf("read the past usage of Deployment %s: %w", deployment, err)
+// isRefused reports whether an error stays until somebody changes something.
+func isRefused(err error) bool {
+	explained, ok := errors.AsType[*usage.Error](err)
+	return ok && explained.IsPermanent
+}
+
+// backfill reads one part of the past after the other, the newest first, until everything has been
+// read or the turn is over. Then it adds what has been read to the history, also after an error. So
+// a past that takes one turn is published in one write.
+func (b *Backfiller) backfill(
+	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, workload *history.WorkloadHistory,
+) error {
+	turn, size, read := time.Now().Add(backfillTurn), newPartSize(), newPastUsage(workload.HalfLife())
+	start := workload.PastLeft(b.length, backfillStep, time.Now())
+	left := start
+	defer func() {
+		if left != start || left.IsEmpty() { // Otherwise, there is nothing to save.
+			workload.Backfill(read.histories, left)
 		}
-		if !sample.Usable() {
+	}()
+	for !left.IsEmpty() && time.Now().Before(turn) {
+		part, after := size.cut(left)
+		containers, err := read.add(b.past.History(ctx, scaler.Namespace, podNames(scaler.Spec.DeploymentName), part))
+		if explained, ok := errors.AsType[*usage.Error](err); ok && explained.IsTooLarge && size.shrink() {
 			continue
 		}
-		container := past[sample.Container]
-		if container == nil {
-			container = recommender.New(halfLife)
-			past[sample.Container] = container
+		if err != nil {
+			return fmt.Errorf("read the past usage of Deployment %s: %w", scaler.Spec.DeploymentName, err)
 		}
-		if container.AddCPU(sample.Time, sample.CPU) == nil && container.AddMemory(sample.Time, sample.Memory) == nil {
-			samples++
-		}
+		left = after
+		size.fit(containers)
 	}
-	return past, samples, nil
+	return nil
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -64,12 +66,31 @@ func savedSamples(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) int64
 // failCheckpointWrites makes the first writes of checkpoints fail. Each subtracts 1 from failures.
 func failCheckpointWrites(failures *atomic.Int64) testenv.Change {
 	return testenv.Fault(func(request *http.Request) (*http.Response, error) {
-		isWrite := request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/verticalscalercheckpoints/")
-		if isWrite && failures.Add(-1) >= 0 {
+		if isCheckpointWrite(request) && failures.Add(-1) >= 0 {
 			return testenv.InternalError(), nil
 		}
 		return nil, nil
 	})
+}
+
+func isCheckpointWrite(request *http.Request) bool {
+	return request.Method != http.MethodGet && strings.Contains(request.URL.Path, "/verticalscalercheckpoints")
+}
+
+// loseCheckpointAnswers loses the answers to the first writes of checkpoints, which succeed. Each
+// subtracts 1 from lost.
+func loseCheckpointAnswers(lost *atomic.Int64) testenv.Change {
+	return func(_ *ctrl.Options, config *rest.Config) {
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+			return testenv.RoundTripper(func(request *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(request)
+				if isCheckpointWrite(request) && lost.Add(-1) >= 0 {
+					return testenv.InternalError(), nil
+				}
+				return response, err
+			})
+		})
+	}
 }
 
 // failCheckpointReads makes reads of checkpoints fail until isFixed is true, and counts them.

@@ -190,11 +190,12 @@ func TestDamagedCheckpointDoesNotAffectOthers(t *testing.T) {
 
 	source.Set()
 	var logs logRecorder
-	var reconciles testenv.Reconciles
-	startManager(t, namespace, &source, logs.Record, reconciles.Count)
-	waitForReconcile(t, &reconciles, damaged)
-	source.WaitUntilLearned(t)
-	assert.Equal(t, before, testenv.Refresh(t, env, damaged).Status, "the published recommendation stays")
+	startManager(t, namespace, &source, logs.Record)
+	status := waitForReady(t, damaged, isTrue, "HistoryDamaged")
+	testenv.AssertCondition(t, status.Conditions, "RecommendationReady", isTrue, "HistoryDamaged")
+	assert.Equal(t, `The saved usage of container "app" could not be read, so it is learned again. `+
+		`VerticalScalerCheckpoint "damaged" keeps the unreadable data.`, testenv.ConditionMessage(status.Conditions, "Ready"))
+	assert.Equal(t, before.Recommendations, status.Recommendations, "the published recommendation stays")
 	assert.Len(t, logs.Lines(fmt.Sprintf("restore container \\\"app\\\" of VerticalScalerCheckpoint %s/damaged", namespace)), 1)
 	assert.Len(t, logs.Lines(namespace+"/without-owner has no controller among its owners"), 1)
 

@@ -2,20 +2,17 @@ package recommendation
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	metav1ac "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/history"
-	"example.com/upright/internal/ssa"
 )
 
 // +kubebuilder:rbac:groups=autoscaling.example.com,resources=verticalscalercheckpoints,verbs=list;create;patch
@@ -44,7 +41,9 @@ type Checkpointer struct {
 
 	mutex    sync.Mutex
 	restored bool
-	saved    chan struct{} // Closed after the last checkpoint is written.
+	// leaderSince is later than that of all restored checkpoints. It is set with restored.
+	leaderSince metav1.MicroTime
+	saved       chan struct{} // Closed after the last checkpoint is written.
 }
 
 // NeedLeaderElection returns true: only the leader writes checkpoints.
@@ -62,76 +61,33 @@ func (c *Checkpointer) Start(ctx context.Context) error {
 	return nil
 }
 
-// restore reads all checkpoints, once. Nothing may be learned before, because a checkpoint does
-// not replace a history that exists.
-func (c *Checkpointer) restore(ctx context.Context) error {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if c.restored {
-		return nil
-	}
-	namespaces := c.namespaces
-	if len(namespaces) == 0 {
-		namespaces = []string{metav1.NamespaceAll}
-	}
-	for _, namespace := range namespaces {
-		if err := c.restoreNamespace(ctx, namespace); err != nil {
-			return err
-		}
-	}
-	c.restored = true
-	return nil
-}
-
-func (c *Checkpointer) restoreNamespace(ctx context.Context, namespace string) error {
-	var page autoscalingv1beta1.VerticalScalerCheckpointList
-	for {
-		if err := c.client.List(ctx, &page, client.InNamespace(namespace),
-			client.Limit(checkpointPage), client.Continue(page.Continue)); err != nil {
-			return fmt.Errorf("list the VerticalScalerCheckpoints: %w", err)
-		}
-		for i := range page.Items {
-			if err := c.histories.Restore(&page.Items[i], time.Now()); err != nil {
-				log.FromContext(ctx).Error(err, "A checkpoint is damaged; the damaged part is learned again")
-			}
-		}
-		if page.Continue == "" {
-			return nil
-		}
-	}
-}
-
 // save writes the histories that have changed and were last saved before the given time.
 func (c *Checkpointer) save(ctx context.Context, since time.Time) {
 	var writers errgroup.Group
 	writers.SetLimit(checkpointWriters)
 	for _, workload := range c.histories.Unsaved(since) {
 		writers.Go(func() error {
-			if err := c.write(ctx, workload); err != nil {
-				workload.MarkUnsaved()
-				c.metrics.checkpoints.WithLabelValues(checkpointFailed).Inc()
-				log.FromContext(ctx).Error(err, "Cannot write a checkpoint; it is tried again")
-				return nil
-			}
-			c.metrics.checkpoints.WithLabelValues(checkpointOK).Inc()
+			c.metrics.checkpoints.WithLabelValues(c.saveOne(ctx, workload)).Inc()
 			return nil
 		})
 	}
 	_ = writers.Wait() // No writer returns an error.
 }
 
-// write writes the checkpoint of a history. The garbage collector deletes it with its scaler.
-func (c *Checkpointer) write(ctx context.Context, workload *history.WorkloadHistory) error {
-	scaler, uid := workload.Scaler()
-	metadata := metav1ac.ObjectMeta().
-		WithNamespace(scaler.Namespace).
-		WithName(scaler.Name).
-		WithOwnerReferences(metav1ac.OwnerReference().
-			WithAPIVersion(autoscalingv1beta1.GroupVersion.String()).
-			WithKind("VerticalScaler").
-			WithName(scaler.Name).
-			WithUID(uid).
-			WithController(true))
-	return ssa.ApplyData(ctx, c.client, c.fieldOwner, &autoscalingv1beta1.VerticalScalerCheckpoint{},
-		metadata, workload.Checkpoint(time.Now()))
+// saveOne writes the checkpoint of a history and returns the result for the metric.
+func (c *Checkpointer) saveOne(ctx context.Context, workload *history.WorkloadHistory) string {
+	key, _ := workload.Scaler()
+	err := c.write(ctx, workload)
+	switch {
+	case errors.Is(err, errSuperseded):
+		workload.Supersede()
+		log.FromContext(ctx).Info("A later leader has written the checkpoint; this one does not write it any more", "VerticalScaler", key)
+		return checkpointSuperseded
+	case err != nil:
+		workload.MarkUnsaved()
+		log.FromContext(ctx).Error(err, "Cannot write a checkpoint; it is tried again")
+		return checkpointFailed
+	default:
+		return checkpointOK
+	}
 }

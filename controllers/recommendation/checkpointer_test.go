@@ -18,7 +18,7 @@ import (
 	"example.com/upright/internal/history"
 )
 
-// failingClient is a client whose first applies fail.
+// failingClient is a client whose first creations fail.
 type failingClient struct {
 	client.Client
 	failures int
@@ -27,7 +27,7 @@ type failingClient struct {
 
 func (*failingClient) Scheme() *runtime.Scheme { return apis.NewScheme() }
 
-func (c *failingClient) Apply(context.Context, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+func (c *failingClient) Create(context.Context, client.Object, ...client.CreateOption) error {
 	c.applied++
 	if c.applied <= c.failures {
 		return errors.New("no connection")
@@ -44,7 +44,7 @@ func TestFailedCheckpointIsRetriedBeforeNextInterval(t *testing.T) {
 	checkpointer := &Checkpointer{client: c, histories: histories, metrics: metrics}
 	scaler := &autoscalingv1beta1.VerticalScaler{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "1"}}
 	start := time.Date(2026, time.January, 5, 0, 0, 0, 0, time.UTC)
-	histories.History(scaler, start).Backfill(nil)
+	histories.History(scaler, start).Backfill(nil, history.Past{})
 	// The history was saved at start, so it is due after an interval, and only then.
 	checkpointer.save(t.Context(), start.Add(-time.Nanosecond))
 	assert.Zero(t, c.applied)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -19,8 +20,8 @@ import (
 const (
 	// readTimeout bounds a reading of usage.
 	readTimeout = 30 * time.Second
-	// firstReadTimeout bounds the first reading. It is shorter because reconciles wait for it.
-	firstReadTimeout = 5 * time.Second
+	// firstReadWait is how long reconciles wait for the first reading.
+	firstReadWait = 5 * time.Second
 	// A sample is stale when it is older than staleAfter and than staleReadings intervals.
 	staleAfter    = 10 * time.Minute
 	staleReadings = 5
@@ -37,12 +38,14 @@ type Collector struct {
 	interval time.Duration
 	filter   *usage.Filter
 	failures int // Failed readings in a row.
+	clocks   *clocks
 }
 
 func newCollector(recommender *Recommender, source usage.Source, interval time.Duration) *Collector {
+	maxAge := max(staleAfter, staleReadings*interval)
 	return &Collector{
 		Recommender: recommender, source: source, interval: interval,
-		filter: usage.NewFilter(max(staleAfter, staleReadings*interval)),
+		filter: usage.NewFilter(maxAge), clocks: newClocks(maxAge),
 	}
 }
 
@@ -54,42 +57,44 @@ func (c *Collector) Start(ctx context.Context) error {
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("usage"))
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
-	c.collect(ctx, firstReadTimeout)
-	close(c.firstReading)
+	endWait := sync.OnceFunc(func() { close(c.firstReading) })
+	defer time.AfterFunc(firstReadWait, endWait).Stop()
+	c.collect(ctx)
+	endWait()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			c.collect(ctx, readTimeout)
+			c.collect(ctx)
 		}
 	}
 }
 
 // collect reads usage once and learns from it. It restores the checkpoints first, because a
 // sample that has been read is not read again.
-func (c *Collector) collect(ctx context.Context, timeout time.Duration) {
+func (c *Collector) collect(ctx context.Context) {
 	defer c.metrics.observeCycle(time.Now())
 	err := c.checkpointer.restore(ctx)
 	if err == nil {
-		err = c.readAndLearn(ctx, timeout)
+		err = c.readAndLearn(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).Error(err, "Cannot learn from usage; the next reading tries again")
 	}
 }
 
-func (c *Collector) readAndLearn(ctx context.Context, timeout time.Duration) error {
-	samples, err := c.read(ctx, timeout)
+func (c *Collector) readAndLearn(ctx context.Context) error {
+	read, err := c.read(ctx)
 	if err != nil {
 		return err
 	}
-	return c.learn(ctx, samples)
+	return c.learn(ctx, read)
 }
 
 // read returns the new samples.
-func (c *Collector) read(ctx context.Context, timeout time.Duration) ([]usage.Sample, error) {
-	limited, cancel := context.WithTimeout(ctx, timeout)
+func (c *Collector) read(ctx context.Context) (*reading, error) {
+	limited, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	samples, err := c.source.Read(limited)
 	if ctx.Err() != nil {
@@ -100,17 +105,19 @@ func (c *Collector) read(ctx context.Context, timeout time.Duration) ([]usage.Sa
 		return nil, errors.Join(fmt.Errorf("read usage: %w", err), c.reportFailure(ctx, err))
 	}
 	c.metrics.read.Add(float64(len(samples)))
+	found := len(samples)
 	fresh, dropped := c.filter.Fresh(samples, time.Now())
 	c.metrics.countFiltered(fresh, dropped)
-	return fresh, c.reportSuccess(ctx)
+	c.reportSuccess(ctx)
+	return newReading(fresh, causeOf(found, dropped)), nil
 }
 
 // reportFailure makes the scalers report that usage cannot be read, unless the failure may be
-// momentary.
+// momentary. A new leader that reads too slowly for a moment must not write the status of every
+// scaler.
 func (c *Collector) reportFailure(ctx context.Context, err error) error {
 	c.failures++
-	isFirstReading := c.unavailable.Load() == nil && !c.hasRead()
-	if c.failures < failuresToReport && !isFirstReading {
+	if c.failures < failuresToReport {
 		return nil
 	}
 	advice := err.Error()
@@ -123,28 +130,18 @@ func (c *Collector) reportFailure(ctx context.Context, err error) error {
 	return c.TriggerAll(ctx)
 }
 
-// reportSuccess makes the scalers stop reporting that usage cannot be read.
-func (c *Collector) reportSuccess(ctx context.Context) error {
+// reportSuccess ends the report of failures. The scalers that have usage again are triggered when
+// it is learned.
+func (c *Collector) reportSuccess(ctx context.Context) {
 	c.failures = 0
-	if c.unavailable.Swap(nil) == nil {
-		return nil
-	}
-	log.FromContext(ctx).Info("Usage can be read again")
-	return c.TriggerAll(ctx)
-}
-
-func (c *Collector) hasRead() bool {
-	select {
-	case <-c.firstReading:
-		return true
-	default:
-		return false
+	if c.unavailable.Swap(nil) != nil {
+		log.FromContext(ctx).Info("Usage can be read again")
 	}
 }
 
 // learn adds samples to the histories. All scalers of a Deployment learn the same, so a younger
 // scaler that takes over has the same history.
-func (c *Collector) learn(ctx context.Context, samples []usage.Sample) error {
+func (c *Collector) learn(ctx context.Context, read *reading) error {
 	if _, err := c.measureNodes(ctx); err != nil {
 		return err
 	}
@@ -154,11 +151,11 @@ func (c *Collector) learn(ctx context.Context, samples []usage.Sample) error {
 		return err
 	}
 	c.forgetDeleted(known, scalers)
-	read := newReading(samples)
 	var changed []*autoscalingv1beta1.VerticalScaler
 	var errs []error // The failure of one scaler does not stop the others.
 	for i := range scalers {
 		if scalers[i].Spec.Suspend || !scalers[i].DeletionTimestamp.IsZero() {
+			c.clocks.forget(scalers[i].UID)
 			continue
 		}
 		isChanged, err := c.learnFor(ctx, &scalers[i], read)
@@ -184,10 +181,14 @@ func (c *Collector) forgetDeleted(known map[types.UID]bool, scalers []autoscalin
 		delete(known, scalers[i].UID)
 	}
 	c.histories.Forget(known)
+	for uid := range known {
+		c.clocks.forget(uid)
+		c.problems.forget(uid)
+	}
 }
 
 // learnFor adds the samples of a scaler's pods to its history, and reports whether the
-// recommendation has changed enough to be published.
+// recommendation, or what is wrong with its usage, has changed enough to be published.
 func (c *Collector) learnFor(
 	ctx context.Context, scaler *autoscalingv1beta1.VerticalScaler, read *reading,
 ) (isChanged bool, err error) {
@@ -201,10 +202,22 @@ func (c *Collector) learnFor(
 		read.forPod(&targetPods[i], func(sample *usage.Sample) outcome {
 			result := learnSample(workload, sample)
 			hasLearned = hasLearned || result == attributed
+			if result == attributed || result == seen {
+				c.clocks.sample(scaler.UID, sample)
+			}
 			return result
 		})
 	}
-	if !hasLearned || meta.IsStatusConditionTrue(scaler.Status.Conditions, autoscalingv1beta1.ConditionConflicted) {
+	if problem, isKnown := c.clocks.check(scaler, targetPods, read.cause, time.Now()); isKnown {
+		c.problems.setUsage(scaler, problem)
+	}
+	if meta.IsStatusConditionTrue(scaler.Status.Conditions, autoscalingv1beta1.ConditionConflicted) {
+		return false, nil
+	}
+	if c.hasNewProblem(scaler, workload) {
+		return true, nil
+	}
+	if !hasLearned {
 		return false, nil
 	}
 	constraints, err := c.Constraints(ctx, scaler.Namespace, targetPods)

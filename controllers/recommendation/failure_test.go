@@ -18,7 +18,7 @@ import (
 // errUnavailable is the error of a source, with advice for users.
 var errUnavailable = &usage.Error{Advice: "the meter is broken, replace it", Cause: errors.New("no answer")}
 
-func TestFailedFirstReadingIsReportedUntilAReadingSucceeds(t *testing.T) {
+func TestFailedReadingsAreReportedUntilAReadingSucceeds(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	scaler, pod := createTarget(t, namespace, "web", "app")
@@ -104,9 +104,6 @@ type hangingSource struct {
 	testenv.Meter
 	answers chan struct{}
 	reads   atomic.Int32 // Readings that have started.
-	expired atomic.Int32 // Readings that have reached their deadline.
-	// onFirstExpiry is called before the first of them returns, unless it is nil.
-	onFirstExpiry func()
 }
 
 func (s *hangingSource) Read(ctx context.Context) ([]usage.Sample, error) {
@@ -115,35 +112,64 @@ func (s *hangingSource) Read(ctx context.Context) ([]usage.Sample, error) {
 	case <-s.answers:
 		return s.Meter.Read(ctx)
 	case <-ctx.Done():
-		if s.expired.Add(1) == 1 && s.onFirstExpiry != nil {
-			s.onFirstExpiry()
-		}
 		return nil, ctx.Err()
 	}
 }
 
-func TestReconcilesWaitBrieflyForTheFirstReadingOnly(t *testing.T) {
+func TestReconcilesWaitBrieflyForTheFirstReading(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	scaler, pod := createTarget(t, namespace, "web", "app")
-	var observed atomic.Int64
-	waiting := scaler.DeepCopy()
-	source := hangingSource{answers: make(chan struct{}), onFirstExpiry: func() {
-		observed.Store(testenv.Refresh(t, env, waiting).Status.ObservedGeneration)
-	}}
+	source := hangingSource{answers: make(chan struct{})}
 	startManager(t, namespace, &source)
 	require.Eventually(t, func() bool { return source.reads.Load() > 0 }, testenv.Timeout, testenv.Poll)
-	waitForReady(t, scaler, isFalse, "MetricsUnavailable")
-	assert.Zero(t, observed.Load(), "a status was published before the first reading ended")
-
-	// The source still hangs.
-	testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
-	waitForReady(t, scaler, isFalse, "MetricsUnavailable")
-	assert.EqualValues(t, 1, source.expired.Load(), "the reconcile has waited for the second reading")
+	assert.Never(t, func() bool { return testenv.Refresh(t, env, scaler.DeepCopy()).Status.ObservedGeneration > 0 }, testenv.Quiet, testenv.Poll)
+	waitForReady(t, scaler, isFalse, "NoSamples")
+	assert.EqualValues(t, 1, source.reads.Load(), "the first reading goes on")
 
 	source.Set(testenv.SteadyUsage(pod, "app", 0.2, 300, 1)...)
 	close(source.answers)
 	waitForReady(t, scaler, isTrue, "Recommended")
+}
+
+func TestSlowFirstReadingKeepsPublishedCondition(t *testing.T) {
+	t.Parallel()
+	for name, published := range map[string]string{"with usage": "Recommended", "without usage": "MetricsUnavailable"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			namespace := env.Namespace(t)
+			scaler, pod := createTarget(t, namespace, "web", "app")
+			var source testenv.Meter
+			source.Set(testenv.SteadyUsage(pod, "app", 0.2, 300, 1)...)
+			m := startManager(t, namespace, &source)
+			waitForReady(t, scaler, isTrue, "Recommended")
+			waitForRecommendedEvent(t, scaler)
+			if published == "MetricsUnavailable" {
+				source.Fail(errUnavailable)
+				waitForReady(t, scaler, isTrue, published)
+				require.Eventually(t, func() bool { return len(testenv.Events(t, env, scaler, published)) > 0 }, testenv.Timeout, testenv.Poll)
+			}
+			m.Stop()
+			// The new generation shows when the scaler has been reconciled.
+			testenv.Edit(t, env, scaler, func(s *autoscalingv1beta1.VerticalScaler) { s.Spec.UpdateMode = "Off" })
+
+			slow := hangingSource{answers: make(chan struct{})}
+			var writes testenv.Writes
+			startManager(t, namespace, &slow, writes.Record)
+			waitForReady(t, scaler, isTrue, published)
+			assert.EqualValues(t, 1, slow.reads.Load(), "the first reading still waits")
+			if published == "MetricsUnavailable" {
+				slow.Fail(errUnavailable)
+			} else {
+				slow.Set(testenv.SteadyUsage(pod, "app", 0.2, 300, 1)...)
+			}
+			close(slow.answers)
+			slow.WaitUntilLearned(t)
+			slow.WaitUntilLearned(t)
+			assert.Len(t, writes.To("/status"), 1, "that of the generation")
+			assert.Empty(t, writes.To("/events"))
+		})
+	}
 }
 
 func TestMissingMetricsAPIIsReportedWithAdvice(t *testing.T) {

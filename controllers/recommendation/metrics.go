@@ -23,8 +23,9 @@ type metrics struct {
 
 // Results of a checkpoint's write.
 const (
-	checkpointOK     = "ok"
-	checkpointFailed = "failed"
+	checkpointOK         = "ok"
+	checkpointFailed     = "failed"
+	checkpointSuperseded = "superseded"
 )
 
 // newMetrics returns the metrics and registers them.
@@ -49,7 +50,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		oomKills: counter("upright_oom_kills_total", "Number of OOM kills that were added to the history of a VerticalScaler's target."),
 		checkpoints: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "upright_checkpoint_writes_total",
-			Help: "Number of writes of VerticalScalerCheckpoints, by result: ok or failed.",
+			Help: "Number of writes of VerticalScalerCheckpoints, by result: ok, failed, or superseded by that of a later leader.",
 		}, []string{"result"}),
 	}
 	age := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -59,7 +60,7 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	for _, reason := range []string{"seen", "stale", "unusable", "unattributed"} {
 		m.dropped.WithLabelValues(reason)
 	}
-	for _, result := range []string{checkpointOK, checkpointFailed} {
+	for _, result := range []string{checkpointOK, checkpointFailed, checkpointSuperseded} {
 		m.checkpoints.WithLabelValues(result)
 	}
 	var errs []error

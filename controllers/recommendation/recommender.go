@@ -26,9 +26,11 @@ type Recommender struct {
 	histories    *history.Store
 	checkpointer *Checkpointer
 	metrics      *metrics
+	readsPast    bool // Whether past usage is read.
 
-	firstReading chan struct{}                // Closed after the first reading of usage.
-	unavailable  atomic.Pointer[string]       // Why usage cannot be read; nil while it can.
+	firstReading chan struct{}          // Closed after the first reading of usage, or if it is slow.
+	unavailable  atomic.Pointer[string] // Why usage cannot be read; nil while it can.
+	problems     problems
 	nodes        atomic.Pointer[sizing.Nodes] // Nil until the nodes have been measured.
 	triggers     chan event.GenericEvent
 }
@@ -51,8 +53,8 @@ type Result struct {
 	Recommendations []autoscalingv1beta1.ContainerRecommendation
 }
 
-// WaitForHistory waits until the checkpoints have been restored and usage has been read once.
-// A new leader must not recommend anything before.
+// WaitForHistory waits until the checkpoints have been restored and usage has been read once, or
+// for as long as a reading may delay reconciles. A new leader must not recommend anything before.
 func (r *Recommender) WaitForHistory(ctx context.Context) error {
 	if err := r.checkpointer.restore(ctx); err != nil {
 		return err
@@ -176,14 +178,6 @@ func (r *Recommender) measureNodes(ctx context.Context) (*sizing.Nodes, error) {
 	measured := sizing.NewNodes(nodes.Items, daemons.Items)
 	r.nodes.Store(measured)
 	return measured, nil
-}
-
-// Unavailable returns why usage cannot be read and what to do about it, or "" if it can.
-func (r *Recommender) Unavailable() string {
-	if advice := r.unavailable.Load(); advice != nil {
-		return *advice
-	}
-	return ""
 }
 
 // Saved returns a channel that is closed when a leader that stops has written its checkpoints.

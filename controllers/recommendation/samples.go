@@ -27,11 +27,12 @@ const (
 type reading struct {
 	samples  []usage.Sample // Sorted by pod.
 	outcomes []outcome
+	cause    cause
 }
 
-func newReading(samples []usage.Sample) *reading {
+func newReading(samples []usage.Sample, cause cause) *reading {
 	slices.SortFunc(samples, func(a, b usage.Sample) int { return comparePods(a.Pod, b.Pod) })
-	return &reading{samples: samples, outcomes: make([]outcome, len(samples))}
+	return &reading{samples: samples, outcomes: make([]outcome, len(samples)), cause: cause}
 }
 
 func comparePods(a, b types.NamespacedName) int {

@@ -28,6 +28,9 @@ func (s *scope) due(pod *corev1.Pod, killed map[string]bool) (due []autoscalingv
 			continue
 		}
 		targetRange := func(resource corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
+			if s.unavailable != "" { // A target does not become stable while usage is missing.
+				return 0, 0, false
+			}
 			return s.workload.TargetRange(name, resource, window, s.now)
 		}
 		dueNow, waits := sizing.Due(s.scaler.Spec.Behavior, &containers[i], s.status.Sizing[size],

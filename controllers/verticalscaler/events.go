@@ -13,8 +13,10 @@ import (
 // readyWarnings are the reasons of Ready whose event is a Warning.
 var readyWarnings = []string{
 	autoscalingv1beta1.ReasonConflicted,
+	autoscalingv1beta1.ReasonHistoryDamaged,
 	autoscalingv1beta1.ReasonMetricsUnavailable,
 	autoscalingv1beta1.ReasonObserveFailed,
+	autoscalingv1beta1.ReasonPastUsageRefused,
 	autoscalingv1beta1.ReasonRecommendFailed,
 }
 

@@ -174,7 +174,8 @@ func (r *Reconciler) recommend(ctx context.Context, s *scope) {
 		s.fail(autoscalingv1beta1.ReasonRecommendFailed, "Cannot compute a recommendation", err)
 		return
 	}
-	s.unavailable = r.recommender.Unavailable()
+	s.unavailable = r.recommender.Unavailable(s.scaler)
+	s.incomplete = r.recommender.Incomplete(s.scaler, s.workload)
 	s.recommendation = r.recommender.Recommend(s.scaler, s.workload, s.pods, s.constraints)
 	switch {
 	case s.older != nil:

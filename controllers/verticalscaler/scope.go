@@ -46,8 +46,10 @@ type scope struct {
 
 	workload       *history.WorkloadHistory
 	recommendation recommendation.Result
-	// unavailable is why usage cannot be read, and what to do; empty if it can.
+	// unavailable is why there is no current usage, and what to do; empty if there is.
 	unavailable string
+	// incomplete is why the history lacks older usage; its reason is empty if it does not.
+	incomplete recommendation.Problem
 
 	// unproven are the containers that do not get less than the template requests, because their
 	// history is too short.

@@ -121,8 +121,7 @@ func (s *scope) recommendationReason(missing []string) (reason, message string) 
 		return autoscalingv1beta1.ReasonSuspended,
 			"spec.suspend is set: the recommendation does not change."
 	case s.unavailable != "":
-		return autoscalingv1beta1.ReasonMetricsUnavailable,
-			fmt.Sprintf("Cannot read usage: %s.", s.unavailable)
+		return autoscalingv1beta1.ReasonMetricsUnavailable, s.unavailable
 	case !s.recommendation.HasPod:
 		return autoscalingv1beta1.ReasonNoPods,
 			fmt.Sprintf("Deployment %q has no pods, so there is no usage.", s.scaler.Spec.DeploymentName)
@@ -130,6 +129,8 @@ func (s *scope) recommendationReason(missing []string) (reason, message string) 
 		return autoscalingv1beta1.ReasonNoSamples,
 			fmt.Sprintf("No usage samples for container %s yet; they usually arrive within two minutes of its start.",
 				strings.Join(missing, ", "))
+	case s.incomplete.Reason != "":
+		return s.incomplete.Reason, s.incomplete.Message
 	default:
 		return autoscalingv1beta1.ReasonRecommended,
 			"Each container has a recommendation, see status.recommendations."

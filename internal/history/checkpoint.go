@@ -22,7 +22,12 @@ func (h *WorkloadHistory) Checkpoint(now time.Time) autoscalingv1beta1.VerticalS
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	h.changed, h.saved = false, now
-	data := autoscalingv1beta1.VerticalScalerCheckpointData{DeploymentName: h.deployment, Backfilled: h.backfilled}
+	data := autoscalingv1beta1.VerticalScalerCheckpointData{
+		DeploymentName: h.deployment, Backfilled: h.past.backfilled, LostContainers: slices.Sorted(maps.Keys(h.past.lost)),
+	}
+	if left := h.past.left; left != nil {
+		data.BackfillLeft = &autoscalingv1beta1.TimeRange{From: metav1.NewTime(left.From), To: metav1.NewTime(left.To)}
+	}
 	for _, name := range slices.Sorted(maps.Keys(h.containers)) {
 		data.Containers = append(data.Containers, autoscalingv1beta1.ContainerCheckpoint{
 			ContainerName: name, History: h.containers[name].Checkpoint(),
@@ -65,30 +70,35 @@ func (h *WorkloadHistory) MarkUnsaved() {
 	h.changed, h.saved = true, time.Time{}
 }
 
-// unsaved reports whether the history has changed after its last checkpoint and that checkpoint
-// is not newer than since.
+// unsaved reports whether the history has changed after its last checkpoint, and that checkpoint
+// is not newer than since and not of a later leader.
 func (h *WorkloadHistory) unsaved(since time.Time) bool {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	return h.changed && !h.saved.After(since)
+	return h.changed && !h.saved.After(since) && !h.isSuperseded
 }
 
-// restore returns the history in a checkpoint. It skips damaged container histories and returns an
-// error that names them. It returns nil if the checkpoint has no controller, because the UID of
-// the scaler is missing then.
+// restore returns the history in a checkpoint. It skips damaged container histories, which count as
+// lost, and returns an error that names them. It returns nil if the checkpoint has no controller,
+// because the UID of the scaler is missing then.
 func restore(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.Time) (*WorkloadHistory, error) {
-	key := types.NamespacedName{Namespace: checkpoint.Namespace, Name: checkpoint.Name}
-	owner := metav1.GetControllerOfNoCopy(checkpoint)
-	if owner == nil {
-		return nil, fmt.Errorf("VerticalScalerCheckpoint %s has no controller among its owners", key)
+	h, err := emptyFor(checkpoint, now)
+	if err != nil {
+		return nil, err
 	}
-	h := newWorkloadHistory(key, owner.UID, checkpoint.Data.DeploymentName, now)
-	h.backfilled = checkpoint.Data.Backfilled
+	data := &checkpoint.Data
+	h.past.backfilled = data.Backfilled
+	if left := data.BackfillLeft; left != nil {
+		h.past.left = &Past{From: left.From.UTC(), To: left.To.UTC()}
+	}
 	var damaged []error
-	for _, container := range checkpoint.Data.Containers {
+	for _, container := range data.Containers {
 		history, err := recommender.Restore(container.History)
 		if err != nil {
-			damaged = append(damaged, fmt.Errorf("restore container %q of VerticalScalerCheckpoint %s: %w", container.ContainerName, key, err))
+			damaged = append(damaged, fmt.Errorf("restore container %q of VerticalScalerCheckpoint %s: %w", container.ContainerName, h.key, err))
+			h.past.left = nil // All of the past of this container is to be read again.
+			h.lose(container.ContainerName)
+			h.stored.IsUnreadable, h.changed = true, true
 			continue
 		}
 		h.containers[container.ContainerName] = history
@@ -97,12 +107,35 @@ func restore(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.T
 		}
 		h.halfLife = history.HalfLife()
 	}
-	for _, target := range checkpoint.Data.Targets {
+	for _, target := range data.Targets {
 		k := targetKey{target.ContainerName, corev1.ResourceName(target.Resource)}
 		h.targets[k] = append(h.targets[k], pastTarget{target.Since.Unix(), target.Amount})
 	}
-	for _, kill := range checkpoint.Data.OOMKills {
+	for _, kill := range data.OOMKills {
 		h.kills[killKey{kill.PodUID, kill.ContainerName}] = kill.FinishedAt.Unix()
 	}
+	for _, container := range data.LostContainers {
+		h.lose(container)
+	}
 	return h, errors.Join(damaged...)
+}
+
+// emptyFor returns an empty history of the scaler that a checkpoint belongs to.
+func emptyFor(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.Time) (*WorkloadHistory, error) {
+	key := types.NamespacedName{Namespace: checkpoint.Namespace, Name: checkpoint.Name}
+	owner := metav1.GetControllerOfNoCopy(checkpoint)
+	if owner == nil {
+		return nil, fmt.Errorf("VerticalScalerCheckpoint %s has no controller among its owners", key)
+	}
+	h := newWorkloadHistory(key, owner.UID, checkpoint.Data.DeploymentName, now)
+	h.stored.Version = checkpoint.ResourceVersion
+	return h, nil
+}
+
+// IsDamaged reports whether the history of a container in a checkpoint cannot be restored.
+func IsDamaged(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint) bool {
+	return slices.ContainsFunc(checkpoint.Data.Containers, func(container autoscalingv1beta1.ContainerCheckpoint) bool {
+		_, err := recommender.Restore(container.History)
+		return err != nil
+	})
 }

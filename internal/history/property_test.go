@@ -83,7 +83,7 @@ func TestPropertyBackfilledUsageCountsLikeObservedUsage(t *testing.T) {
 		u.addTo(observed)
 		backfilled := NewStore().History(scaler, monday)
 		u[created:backfilledAt].shuffled(r).addTo(backfilled)
-		backfilled.Backfill(u[:created].shuffled(r).histories(backfilled.HalfLife()))
+		backfilled.Backfill(u[:created].shuffled(r).histories(backfilled.HalfLife()), Past{})
 		u[backfilledAt:].shuffled(r).addTo(backfilled)
 
 		for _, container := range []string{"app", "sidecar", "proxy"} {
@@ -91,7 +91,7 @@ func TestPropertyBackfilledUsageCountsLikeObservedUsage(t *testing.T) {
 				return false
 			}
 		}
-		return assert.Equal(t, observed.FirstSample(), backfilled.FirstSample())
+		return assert.Equal(t, firstSample(observed), firstSample(backfilled))
 	}
 	require.NoError(t, quick.Check(property, &quick.Config{MaxCount: 400, Rand: rand.New(rand.NewSource(1))}))
 }

@@ -30,6 +30,9 @@ func (s *Store) History(scaler *autoscalingv1beta1.VerticalScaler, now time.Time
 	defer s.mutex.Unlock()
 	key := types.NamespacedName{Namespace: scaler.Namespace, Name: scaler.Name}
 	workload := s.histories[key]
+	if workload != nil && workload.deployment == "" && workload.scaler == scaler.UID {
+		workload.deployment = scaler.Spec.DeploymentName // Its checkpoint was unreadable.
+	}
 	if workload == nil || workload.scaler != scaler.UID || workload.deployment != scaler.Spec.DeploymentName {
 		workload = newWorkloadHistory(key, scaler.UID, scaler.Spec.DeploymentName, now)
 		s.histories[key] = workload
@@ -51,12 +54,29 @@ func halfLifeOf(scaler *autoscalingv1beta1.VerticalScaler) time.Duration {
 // error that names them.
 func (s *Store) Restore(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.Time) error {
 	workload, err := restore(checkpoint, now)
+	s.add(workload)
+	return err
+}
+
+// RestoreUnreadable adds an empty history for a checkpoint whose data cannot be read at all, unless
+// the scaler already has a history.
+func (s *Store) RestoreUnreadable(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.Time) error {
+	workload, err := emptyFor(checkpoint, now)
+	if err != nil {
+		return err
+	}
+	workload.lose(AllContainers)
+	workload.stored.IsUnreadable, workload.changed = true, true
+	s.add(workload)
+	return nil
+}
+
+func (s *Store) add(workload *WorkloadHistory) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if workload != nil && s.histories[workload.key] == nil {
 		s.histories[workload.key] = workload
 	}
-	return err
 }
 
 // Scalers returns the UIDs of the scalers that have a history.

@@ -84,7 +84,7 @@ func TestHistoryRestartsForAnotherWorkload(t *testing.T) {
 			store := NewStore()
 			before := store.History(newScaler("web", "1"), monday)
 			addUsage(t, before, "app", monday, 0.12)
-			before.Backfill(nil)
+			before.Backfill(nil, Past{})
 
 			after := store.History(scaler, monday)
 			assert.Zero(t, recommend(after, "app"))
@@ -221,7 +221,7 @@ func TestOnlyChangesMakeHistoryDue(t *testing.T) {
 		}, true},
 		"prune with all pods present": {func(_ *Store, h *WorkloadHistory) error { h.PruneOOMKills(only("pod")); return nil }, false},
 		"prune with a deleted pod":    {func(_ *Store, h *WorkloadHistory) error { h.PruneOOMKills(only("b")); return nil }, true},
-		"backfill":                    {func(_ *Store, h *WorkloadHistory) error { h.Backfill(nil); return nil }, true},
+		"backfill":                    {func(_ *Store, h *WorkloadHistory) error { h.Backfill(nil, Past{}); return nil }, true},
 		"same half-life":              {func(s *Store, _ *WorkloadHistory) error { s.History(scaler, monday); return nil }, false},
 		"new half-life": {func(s *Store, _ *WorkloadHistory) error {
 			s.History(withHalfLife(scaler, time.Hour), monday)

@@ -34,12 +34,14 @@ type WorkloadHistory struct {
 	containers map[string]*recommender.History
 	kills      map[killKey]int64          // The time of the last counted OOM kill, in seconds since 1970.
 	targets    map[targetKey][]pastTarget // In the order in which they were recorded.
-	backfilled bool
+	past       past
 	halfLife   time.Duration
 	restored   time.Time // The newest restored sample. Zero if nothing was restored.
 
-	changed bool      // Whether the history has changed after its last checkpoint.
-	saved   time.Time // The time of the last checkpoint.
+	changed      bool      // Whether the history has changed after its last checkpoint.
+	saved        time.Time // The time of the last checkpoint.
+	stored       Stored
+	isSuperseded bool // Whether the stored checkpoint is of a later leader.
 }
 
 // killKey identifies a container of a pod that was OOM-killed.
@@ -130,46 +132,9 @@ func (h *WorkloadHistory) Recommend(container string, policy recommender.Policy)
 	return recommender.Recommendation{}
 }
 
-// Backfilled reports whether usage from before the creation of the scaler has been added.
-func (h *WorkloadHistory) Backfilled() bool {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	return h.backfilled
-}
-
 // Restored returns the time of the newest restored sample, or zero if nothing was restored. The
 // usage source can return samples up to this time again.
 func (h *WorkloadHistory) Restored() time.Time { return h.restored }
-
-// FirstSample returns the time of the oldest sample of any container, or zero without samples.
-func (h *WorkloadHistory) FirstSample() time.Time {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	var first time.Time
-	for history := range maps.Values(h.containers) {
-		if at := history.FirstSample(); first.IsZero() || !at.IsZero() && at.Before(first) {
-			first = at
-		}
-	}
-	return first
-}
-
-// Backfill adds usage from before the creation of the scaler, by container. Later calls change
-// nothing.
-func (h *WorkloadHistory) Backfill(past map[string]*recommender.History) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	if h.backfilled {
-		return
-	}
-	for container, before := range past {
-		_ = h.addTo(container, func(history *recommender.History) error {
-			history.Merge(before)
-			return nil // Merge cannot fail.
-		})
-	}
-	h.backfilled, h.changed = true, true
-}
 
 // addTo calls add with the history of a container. It starts a new history for a new container,
 // and keeps it only if add succeeds.

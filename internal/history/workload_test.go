@@ -108,21 +108,6 @@ func TestPrunedOOMKillsStillCountInRecommendation(t *testing.T) {
 	assert.Equal(t, int64(489*mebi), recommend(history, "app").Memory.Target)
 }
 
-func TestFirstSampleIsOldestOfAllContainers(t *testing.T) {
-	t.Parallel()
-	history := newTestHistory()
-	assert.True(t, history.FirstSample().IsZero())
-	_, err := history.AddOOMKill(pods.OOMKill{Pod: "pod", Container: "killed", FinishedAt: monday, Request: 1})
-	require.NoError(t, err)
-	assert.True(t, history.FirstSample().IsZero(), "a kill is not a usage sample")
-	for container, at := range map[string]time.Time{"app": monday.Add(day), "sidecar": monday.Add(time.Hour), "proxy": monday.Add(2 * day)} {
-		addUsage(t, history, container, at, 0.12)
-	}
-	for range 20 { // The order of the containers differs each time.
-		require.Equal(t, monday.Add(time.Hour), history.FirstSample())
-	}
-}
-
 func TestBackfillAddsUsageOnce(t *testing.T) {
 	t.Parallel()
 	history := newTestHistory()
@@ -133,7 +118,7 @@ func TestBackfillAddsUsageOnce(t *testing.T) {
 	}
 	assert.False(t, history.Backfilled())
 	for range 2 {
-		history.Backfill(past)
+		history.Backfill(past, Past{})
 		assert.True(t, history.Backfilled())
 		assert.Equal(t, int64(2), recommend(history, "app").Samples)
 		assert.Equal(t, int64(1), recommend(history, "sidecar").Samples)
@@ -202,10 +187,11 @@ func TestStoreAndHistoriesAreSafeForConcurrentUse(t *testing.T) {
 		},
 		func() error { history.PruneOOMKills(only("other")); return nil },
 		func() error { recommend(history, "app"); return nil },
-		func() error { history.FirstSample(); return nil },
+		func() error { history.PastLeft(day, time.Minute, later()); return nil },
+		func() error { history.Lost(); return nil },
 		func() error { history.HalfLife(); return nil },
 		func() error { history.Backfilled(); return nil },
-		func() error { history.Backfill(past); return nil },
+		func() error { history.Backfill(past, Past{}); return nil },
 		func() error { history.Checkpoint(later()); return nil },
 		func() error { history.MarkUnsaved(); return nil },
 		func() error { store.History(withHalfLife(scaler, time.Hour), monday); return nil },

@@ -79,3 +79,12 @@ func UnschedulableCondition(pod *corev1.Pod) *corev1.PodCondition {
 	}
 	return nil
 }
+
+// Runs reports whether a container of a pod runs and its pod is not being deleted.
+func Runs(pod *corev1.Pod, container string) bool {
+	isRunning := func(status corev1.ContainerStatus) bool {
+		return status.Name == container && status.State.Running != nil
+	}
+	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp.IsZero() &&
+		(slices.ContainsFunc(pod.Status.ContainerStatuses, isRunning) || slices.ContainsFunc(pod.Status.InitContainerStatuses, isRunning))
+}

@@ -19,16 +19,6 @@ type statusConfiguration[S any] struct {
 // IsApplyConfiguration marks the type as an apply configuration.
 func (*statusConfiguration[S]) IsApplyConfiguration() {}
 
-// dataConfiguration is the apply configuration of an object that has data instead of a spec.
-type dataConfiguration[D any] struct {
-	metav1ac.TypeMetaApplyConfiguration    `json:",inline"`
-	*metav1ac.ObjectMetaApplyConfiguration `json:"metadata"`
-	Data                                   D `json:"data"`
-}
-
-// IsApplyConfiguration marks the type as an apply configuration.
-func (*dataConfiguration[D]) IsApplyConfiguration() {}
-
 // ApplyStatus applies the whole status of an object, for the resource version that was read.
 // If the spec has changed since, or the object was re-created, the API server returns a
 // conflict, and the status of an object that no longer exists is not written. (The UID would
@@ -48,24 +38,6 @@ func ApplyStatus[S any](ctx context.Context, c client.Client, fieldOwner client.
 	}
 	if err := c.Status().Apply(ctx, configuration, fieldOwner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("apply status: %w", err)
-	}
-	return nil
-}
-
-// ApplyData applies the metadata and data of an object of the kind of obj.
-func ApplyData[D any](
-	ctx context.Context, c client.Client, fieldOwner client.FieldOwner, obj client.Object,
-	metadata *metav1ac.ObjectMetaApplyConfiguration, data D,
-) error {
-	typeMeta, err := typeMetaOf(c, obj)
-	if err != nil {
-		return err
-	}
-	configuration := &dataConfiguration[D]{
-		TypeMetaApplyConfiguration: *typeMeta, ObjectMetaApplyConfiguration: metadata, Data: data,
-	}
-	if err := c.Apply(ctx, configuration, fieldOwner, client.ForceOwnership); err != nil {
-		return fmt.Errorf("apply %s %s/%s: %w", *typeMeta.Kind, *metadata.Namespace, *metadata.Name, err)
 	}
 	return nil
 }

@@ -9,5 +9,5 @@
 // If a source is read more often than it measures usage, it returns the same samples again. A
 // [Filter] passes each sample once, and drops invalid samples.
 //
-// Nothing here has a goroutine or a lock, but sources are safe for concurrent use.
+// Nothing here has a goroutine, but sources are safe for concurrent use.
 package usage

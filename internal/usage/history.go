@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
+	"net/http"
 	"strconv"
 	"time"
 
@@ -12,65 +14,49 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// pointsPerQuery is the number of points of a range query: one day with a step of one minute.
-// Prometheus rejects more than 11,000 (web/api/v1/api.go, queryRange). The response is kept in
-// memory, where a point takes about 16 bytes, and 30 more while it is decoded.
-const pointsPerQuery = 1440
+// maxResponse is the maximum size of the response to a range query in bytes. Decoding it takes
+// about four times as much memory.
+const maxResponse = 8 << 20
+
+var errResponseTooLarge = errors.New("the response is too large")
 
 // History yields the samples that Read would have returned at each time of the range, with two
 // differences. Their time is the time in the range, to the millisecond. If the step is longer than
 // the window, Memory is the highest value in the whole step. Unusable samples are included.
+// Prometheus rejects more than 11,000 times (web/api/v1/api.go, queryRange).
 func (p *Prometheus) History(ctx context.Context, namespace, pods string, span Range) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
-		for chunk, err := range chunks(span) {
-			var cpu, memory model.Matrix
-			if err == nil {
-				cpu, memory, err = p.queryChunk(ctx, namespace, pods, chunk)
-			}
-			if err != nil {
-				yield(Sample{}, err)
-				return
-			}
-			if !yieldAll(cpu, memory, yield) {
-				return
-			}
-		}
-	}
-}
-
-// chunks splits the range into parts of at most pointsPerQuery points. It yields an error if the
-// step is invalid.
-func chunks(span Range) iter.Seq2[promv1.Range, error] {
-	return func(yield func(promv1.Range, error) bool) {
-		if span.Step < time.Millisecond {
-			yield(promv1.Range{}, &Error{Advice: "reading history needs a step of at least one millisecond", Cause: errors.New(span.Step.String())})
+		if span.To.Before(span.From) {
 			return
 		}
-		for from := span.From; !from.After(span.To); from = from.Add(pointsPerQuery * span.Step) {
-			to := from.Add((pointsPerQuery - 1) * span.Step)
-			if to.After(span.To) {
-				to = span.To
-			}
-			if !yield(promv1.Range{Start: from, End: to, Step: span.Step}, nil) {
-				return
-			}
+		cpu, memory, err := p.queryPast(ctx, namespace, pods, span)
+		if err != nil {
+			yield(Sample{}, err)
+			return
 		}
+		yieldAll(cpu, memory, yield)
 	}
 }
 
-// queryChunk returns the CPU and memory usage in a part of the range.
-func (p *Prometheus) queryChunk(ctx context.Context, namespace, pods string, chunk promv1.Range) (cpu, memory model.Matrix, err error) {
+// queryPast returns the CPU and memory usage in a range.
+func (p *Prometheus) queryPast(ctx context.Context, namespace, pods string, span Range) (cpu, memory model.Matrix, err error) {
+	if span.Step < time.Millisecond {
+		return nil, nil, &Error{
+			Advice: "reading history needs a step of at least one millisecond", Cause: errors.New(span.Step.String()), IsPermanent: true,
+		}
+	}
 	selector := ",namespace=" + strconv.Quote(namespace) + ",pod=~" + strconv.Quote(pods)
-	if cpu, err = p.queryRange(ctx, cpuQuery(selector, p.window), chunk); err != nil {
+	if cpu, err = p.queryRange(ctx, cpuQuery(selector, p.window), span); err != nil {
 		return nil, nil, err
 	}
-	memory, err = p.queryRange(ctx, memoryQuery(selector, max(p.window, chunk.Step)), chunk)
+	memory, err = p.queryRange(ctx, memoryQuery(selector, max(p.window, span.Step)), span)
 	return cpu, memory, err
 }
 
-// queryRange evaluates the query at each time of the chunk.
-func (p *Prometheus) queryRange(ctx context.Context, query string, chunk promv1.Range) (model.Matrix, error) {
-	value, _, err := p.api.QueryRange(ctx, query, chunk)
+// queryRange evaluates the query at each time of the range.
+func (p *Prometheus) queryRange(ctx context.Context, query string, span Range) (model.Matrix, error) {
+	value, warnings, err := p.past.QueryRange(ctx, query, promv1.Range{Start: span.From, End: span.To, Step: span.Step})
+	p.warn(ctx, warnings)
 	if err != nil {
 		return nil, p.explain(err)
 	}
@@ -81,9 +67,9 @@ func (p *Prometheus) queryRange(ctx context.Context, query string, chunk promv1.
 	return matrix, nil
 }
 
-// yieldAll yields a sample for each time at which a container has both CPU and memory usage. It
-// returns false if yield does.
-func yieldAll(cpu, memory model.Matrix, yield func(Sample, error) bool) bool {
+// yieldAll yields a sample for each time at which a container has both CPU and memory usage, until
+// yield returns false.
+func yieldAll(cpu, memory model.Matrix, yield func(Sample, error) bool) {
 	memoryOf := make(map[container][]model.SamplePair, len(memory))
 	for _, series := range memory {
 		memoryOf[containerOf(series.Metric)] = series.Values
@@ -100,9 +86,36 @@ func yieldAll(cpu, memory model.Matrix, yield func(Sample, error) bool) bool {
 			}
 			if bytes[0].Timestamp == cores.Timestamp &&
 				!yield(newSample(c, cores.Timestamp, float64(cores.Value), float64(bytes[0].Value)), nil) {
-				return false
+				return
 			}
 		}
 	}
-	return true
+}
+
+// limitResponses returns a transport whose responses fail with errResponseTooLarge when they exceed
+// maxResponse.
+func limitResponses(next http.RoundTripper) http.RoundTripper { return limitedTransport{next} }
+
+type limitedTransport struct{ http.RoundTripper }
+
+func (t limitedTransport) RoundTrip(request *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(request)
+	if err == nil {
+		response.Body = &limitedBody{ReadCloser: response.Body, left: maxResponse}
+	}
+	return response, err
+}
+
+// limitedBody is the body of a response that fails after a number of bytes.
+type limitedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *limitedBody) Read(buffer []byte) (int, error) {
+	n, err := b.ReadCloser.Read(buffer)
+	if b.left -= n; b.left < 0 {
+		return 0, errResponseTooLarge
+	}
+	return n, err
 }

@@ -2,10 +2,8 @@ package usage
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -44,6 +42,8 @@ type PrometheusConfig struct {
 // for that long.
 type Prometheus struct {
 	api        promv1.API
+	past       promv1.API // Its responses are limited.
+	warnings   *warnings
 	address    string // without the password
 	window     time.Duration
 	namespaces []string
@@ -62,12 +62,18 @@ func NewPrometheus(config PrometheusConfig) (*Prometheus, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create a client for Prometheus: %w", err)
 	}
+	pastClient, err := api.NewClient(api.Config{Address: config.URL, RoundTripper: limitResponses(api.DefaultRoundTripper)})
+	if err != nil {
+		return nil, fmt.Errorf("create a client for Prometheus: %w", err)
+	}
 	window := config.Window.Truncate(time.Millisecond)
 	if window <= 0 {
 		window = defaultWindow
 	}
 	return &Prometheus{
 		api:        promv1.NewAPI(client),
+		past:       promv1.NewAPI(pastClient),
+		warnings:   &warnings{},
 		address:    address.Redacted(),
 		window:     window,
 		namespaces: config.Namespaces,
@@ -141,7 +147,8 @@ func scrapedQuery(selector string) string {
 
 // query evaluates the query at the given time, or now if the time is zero.
 func (p *Prometheus) query(ctx context.Context, query string, at time.Time) (model.Vector, error) {
-	value, _, err := p.api.Query(ctx, query, at)
+	value, warnings, err := p.api.Query(ctx, query, at)
+	p.warn(ctx, warnings)
 	if err != nil {
 		return nil, p.explain(err)
 	}
@@ -150,31 +157,6 @@ func (p *Prometheus) query(ctx context.Context, query string, at time.Time) (mod
 		return nil, p.explain(fmt.Errorf("the result is a %s, not a vector", value.Type()))
 	}
 	return vector, nil
-}
-
-// explain adds advice to the error of a request.
-func (p *Prometheus) explain(err error) error {
-	advise := func(advice string) error {
-		return &Error{Cause: err, Advice: "Prometheus at " + p.address + " " + advice}
-	}
-	var network net.Error // *url.Error implements it, so it covers all requests without a response.
-	var response *promv1.Error
-	switch {
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("read Prometheus at %s: %w", p.address, err)
-	case errors.As(err, &network) && network.Timeout():
-		return advise("does not answer in time, check its load")
-	case errors.As(err, &network):
-		return advise("cannot be reached, check --prometheus-url and the network in between")
-	case errors.As(err, &response) && (response.Type == promv1.ErrBadData || response.Type == promv1.ErrExec):
-		return advise("refuses the query, see its limits (--query.max-samples) and its log")
-	case errors.As(err, &response) && (response.Type == promv1.ErrServer || response.Type == promv1.ErrTimeout || response.Type == promv1.ErrCanceled):
-		return advise("is failing, see its log and its /-/ready page")
-	case errors.As(err, &response) && response.Type == promv1.ErrClient:
-		return advise("rejects the request, check that --prometheus-url is its address and that the manager may read its API")
-	default:
-		return advise("returns an unexpected response, check that --prometheus-url is its address")
-	}
 }
 
 func byContainer(vector model.Vector) map[container]float64 {

@@ -42,8 +42,9 @@ type Source interface {
 type HistoryProvider interface {
 	// History yields the samples of all containers in the namespace's pods whose whole name
 	// matches pods, a regular expression in RE2 syntax. The samples of a container are in order,
-	// without duplicates. Containers are in any order, and appear again for each later part of
-	// the range. History ends with the first error, which is of the same kind as in Source.Read.
+	// without duplicates. Containers are in any order. The whole range is in memory meanwhile, so
+	// a caller divides a long range. History ends with the first error, which is of the same kind
+	// as in Source.Read; it is too large if the range has too many samples.
 	History(ctx context.Context, namespace, pods string, span Range) iter.Seq2[Sample, error]
 }
 
@@ -61,6 +62,10 @@ type Error struct {
 	Advice string
 	// Cause is the error of the client.
 	Cause error
+	// IsPermanent is true if the same request fails until somebody changes something.
+	IsPermanent bool
+	// IsTooLarge is true if a request for less can succeed.
+	IsTooLarge bool
 }
 
 // Error returns the advice and the cause.

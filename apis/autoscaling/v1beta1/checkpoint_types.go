@@ -2,6 +2,7 @@ package v1beta1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -69,6 +70,30 @@ type VerticalScalerCheckpointData struct {
 	// Whether usage from before the creation of the VerticalScaler has been loaded.
 	// +optional
 	Backfilled bool `json:"backfilled,omitempty"`
+
+	// Past usage that has not been loaded yet. The newest usage is loaded first.
+	// +optional
+	BackfillLeft *TimeRange `json:"backfillLeft,omitempty"`
+
+	// Containers whose usage history was lost because an earlier checkpoint could not be read, and
+	// is not complete again; "*" stands for all containers.
+	// +listType=set
+	// +optional
+	LostContainers []string `json:"lostContainers,omitempty"`
+
+	// Time when the manager that wrote the data became the leader. A leader does not replace the
+	// data of a later one.
+	// +optional
+	LeaderSince *metav1.MicroTime `json:"leaderSince,omitempty"`
+}
+
+// TimeRange is the time from one time to another.
+type TimeRange struct {
+	// Start of the range.
+	From metav1.Time `json:"from"`
+
+	// End of the range.
+	To metav1.Time `json:"to"`
 }
 
 // VerticalScalerCheckpoint saves the usage history of the VerticalScaler with the same name. The
@@ -84,6 +109,14 @@ type VerticalScalerCheckpoint struct {
 
 	// Saved usage history.
 	Data VerticalScalerCheckpointData `json:"data"`
+
+	// Data of an earlier checkpoint that the manager could not read, because it is damaged or has
+	// the encoding of a newer version. The manager keeps it here when it writes new data.
+	// +kubebuilder:pruning:PreserveUnknownFields
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=object
+	// +optional
+	Unreadable *runtime.RawExtension `json:"unreadable,omitempty"`
 }
 
 // VerticalScalerCheckpointList is a list of VerticalScalerCheckpoints.

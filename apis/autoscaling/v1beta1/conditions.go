@@ -48,8 +48,15 @@ const (
 	ReasonNoPods = "NoPods"
 	// ReasonNoSamples means that there are no usage samples for a container yet.
 	ReasonNoSamples = "NoSamples"
-	// ReasonMetricsUnavailable means that usage cannot be read.
+	// ReasonMetricsUnavailable means that usage cannot be read, or that no usage of running
+	// containers arrives any more.
 	ReasonMetricsUnavailable = "MetricsUnavailable"
+	// ReasonHistoryDamaged means that saved usage could not be read, and that the history is not
+	// complete again.
+	ReasonHistoryDamaged = "HistoryDamaged"
+	// ReasonPastUsageRefused means that usage from before the creation of the VerticalScaler cannot
+	// be read until somebody changes something.
+	ReasonPastUsageRefused = "PastUsageRefused"
 	// ReasonHPAOnSameResource means that a resource is not sized because a
 	// HorizontalPodAutoscaler scales on its utilization.
 	ReasonHPAOnSameResource = "HPAOnSameResource"
