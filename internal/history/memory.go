@@ -13,7 +13,8 @@ import (
 
 // podMemory is what is known of the memory of a pod's containers.
 type podMemory struct {
-	observed   int64 // The number of the last observation of the target's pods that had this pod.
+	observed   int64  // The number of the last observation of the target's pods that had this pod.
+	version    string // The pod's resource version then; empty to observe it again.
 	containers []containerMemory
 }
 

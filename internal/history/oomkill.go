@@ -54,15 +54,8 @@ func (h *WorkloadHistory) ObservePods(targetPods []corev1.Pod, template *corev1.
 		pod := &targetPods[i]
 		known := h.podMemory(pod.UID)
 		known.observed = h.observations
-		for container, status := range pods.SizableStatuses(pod) {
-			memory := known.container(container.Name)
-			// The status has the last OOM kill and the run after it, so the kill comes first.
-			if kill := pods.OOMKillOf(pod, status); kill != nil && memory.kill.isBefore(kill, now) {
-				if had, isKnown := memory.at(kill, pod, container, status, template); isKnown {
-					found = append(found, OOMKill{OOMKill: *kill, Memory: had})
-				}
-			}
-			h.changed = memory.observe(pod, container, status) && memory.kill.isKnown || h.changed
+		if known.version == "" || known.version != pod.ResourceVersion {
+			found = append(found, h.observe(pod, known, template, now)...)
 		}
 	}
 	maps.DeleteFunc(h.pods, func(_ types.UID, pod *podMemory) bool {
@@ -70,6 +63,26 @@ func (h *WorkloadHistory) ObservePods(targetPods []corev1.Pod, template *corev1.
 		h.changed = h.changed || isGone && pod.wasKilled()
 		return isGone
 	})
+	return found
+}
+
+// observe notes the memory that a pod's containers have, and returns the new OOM kills. A pod with
+// new OOM kills is observed again, also if it does not change.
+func (h *WorkloadHistory) observe(pod *corev1.Pod, known *podMemory, template *corev1.PodSpec, now time.Time) (found []OOMKill) {
+	known.version = pod.ResourceVersion
+	for container, status := range pods.SizableStatuses(pod) {
+		memory := known.container(container.Name)
+		// The status has the last OOM kill and the run after it, so the kill comes first.
+		if kill := pods.OOMKillOf(pod, status); kill != nil && memory.kill.isBefore(kill, now) {
+			known.version = ""
+			if had, isKnown := memory.at(kill, pod, container, status, template); isKnown {
+				found = append(found, OOMKill{OOMKill: *kill, Memory: had})
+			}
+		}
+		if memory.observe(pod, container, status) && memory.kill.isKnown {
+			h.changed = true
+		}
+	}
 	return found
 }
 

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,8 +17,9 @@ import (
 
 // testPod is a pod with a container "app". Each step of a test takes a minute.
 type testPod struct {
-	now time.Time
-	pod corev1.Pod
+	now     time.Time
+	version int
+	pod     corev1.Pod
 }
 
 // amount returns a resource list of Mi of memory.
@@ -40,11 +42,18 @@ func newPod(uid types.UID) *testPod {
 
 func (p *testPod) status() *corev1.ContainerStatus { return &p.pod.Status.ContainerStatuses[0] }
 
+// changes gives the pod another resource version.
+func (p *testPod) changes() *testPod {
+	p.version++
+	p.pod.ResourceVersion = strconv.Itoa(p.version)
+	return p
+}
+
 // starts starts the container.
 func (p *testPod) starts() *testPod {
 	p.now = p.now.Add(time.Minute)
 	p.status().State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(p.now)}}
-	return p
+	return p.changes()
 }
 
 // isKilled ends the container because it has run out of memory.
@@ -55,20 +64,20 @@ func (p *testPod) isKilled() *testPod {
 	p.status().LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
 		Reason: pods.ReasonOOMKilled, StartedAt: started, FinishedAt: metav1.NewTime(p.now),
 	}
-	return p
+	return p.changes()
 }
 
 // wants changes the limit in the spec, as a resize does.
 func (p *testPod) wants(mi int64) *testPod {
 	p.pod.Generation++
 	p.pod.Spec.Containers[0].Resources = limited(mi)
-	return p
+	return p.changes()
 }
 
 // reports changes the limit in the status.
 func (p *testPod) reports(mi int64) *testPod {
 	p.status().Resources = new(limited(mi))
-	return p
+	return p.changes()
 }
 
 // learn adds the new OOM kills of a pod to a history, and returns how many were added.
@@ -192,7 +201,7 @@ func TestOOMKillOfAPodThatWasNeverResizedCountsAfterTheManagerWasKilled(t *testi
 	t.Parallel()
 	p := newPod("pod").isKilled()
 	for _, status := range []*corev1.ResourceRequirements{nil, new(limited(256))} {
-		p.status().Resources = status // An old kubelet does not report it.
+		p.changes().status().Resources = status // An old kubelet does not report it.
 		for range 3 {
 			h := newTestHistory()
 			assert.Equal(t, 1, learn(h, p, nil))
@@ -258,7 +267,7 @@ func TestOOMKillWithAnImpossibleTimeCountsOnceAndNow(t *testing.T) {
 		store, p := NewStore(), newPod("pod").isKilled()
 		h := store.History(scaler, monday)
 		addUsage(t, h, "app", p.now, 0.12)
-		p.status().LastTerminationState.Terminated.FinishedAt = metav1.NewTime(finished)
+		p.changes().status().LastTerminationState.Terminated.FinishedAt = metav1.NewTime(finished)
 		assert.Equal(t, 1, learn(h, p, nil), name)
 		requireKillAt(t, 256, h, name)
 		assert.Zero(t, learn(h, p, nil), name)
