@@ -121,16 +121,17 @@ func (c *containerMemory) at(
 	case c.run.isKnown && c.run.hasEnded(kill):
 		return min(c.run.inForce, reported(container, status)), true
 	}
-	// No run was observed that this kill ended, and the pod was resized before it or after it. The
-	// container had what the template gives it, unless new pods had another size.
+	// No run was observed that this kill ended, and the pod was resized before it or after it. If the
+	// container has more than the template gives it, it may have got that because of this kill.
+	// Otherwise it may have had even less than it has now.
 	if template == nil {
 		return 0, false
 	}
-	created := pods.SizableNamed(template, container.Name)
-	if created == nil {
-		return 0, false
+	if created := pods.SizableNamed(template, container.Name); created != nil {
+		had := pods.Memory(&created.Resources)
+		return had, had < reported(container, status)
 	}
-	return min(pods.Memory(&created.Resources), reported(container, status)), true
+	return 0, false
 }
 
 // hasEnded reports whether an OOM kill ended this run or a later one.
