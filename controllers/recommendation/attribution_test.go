@@ -155,6 +155,7 @@ func TestEndedOrDeletedPodDoesNotDecideWhichContainersAreSized(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	scaler, first := createTarget(t, namespace, "web", "app")
+	setContainers(t, testenv.NewDeployment(namespace, "web"), "app")
 	var source testenv.Meter
 	source.Set(testenv.SteadyUsage(first, "app", 0.2, 300, 1)...)
 	startManager(t, namespace, &source)

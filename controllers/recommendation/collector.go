@@ -224,7 +224,7 @@ func (c *Collector) learnFor(
 	if err != nil {
 		return false, err
 	}
-	result := c.Recommend(scaler, workload, targetPods, constraints)
+	result := c.Recommend(scaler, workload, nil, targetPods, constraints)
 	return sizing.Changed(scaler.Status.Recommendations, result.Recommendations), nil
 }
 

@@ -88,7 +88,9 @@ func TestRecommendationSurvivesDeletionOfTarget(t *testing.T) {
 	}, testenv.Timeout, testenv.Poll)
 	assert.Equal(t, before.Recommendations, deleted.Recommendations)
 
-	testenv.Create(t, env, testenv.NewDeployment(namespace, "web"))
+	deployment := testenv.NewDeployment(namespace, "web")
+	deployment.Spec.Template.Spec = testenv.NewPod(namespace, "web", "", "app", "log").Spec
+	testenv.Create(t, env, deployment)
 	pod = testenv.Create(t, env, testenv.NewPod(namespace, "web", "bbbbb", "app", "log"))
 	recreated := waitForReady(t, scaler, isTrue, "Recommended")
 	assert.Equal(t, before.Recommendations, recreated.Recommendations)

@@ -68,6 +68,7 @@ func TestGaugesShowRecommendationsAndRequests(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	scaler, pod := createTarget(t, namespace, "web", "app", "log")
+	setContainers(t, testenv.NewDeployment(namespace, "web"), "app", "log")
 	var source testenv.Meter
 	source.Set(slices.Concat(testenv.SteadyUsage(pod, "app", 0.3, 700, 3), testenv.SteadyUsage(pod, "log", 0.1, 50, 3))...)
 	m := startManager(t, namespace, &source)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -26,16 +27,31 @@ func TargetPods(ctx context.Context, cache client.Reader, scaler *autoscalingv1b
 }
 
 // targetContainers returns the names of the containers to size, and whether a pod has them. If
-// there is no pod, they are the containers of the published recommendations.
-func targetContainers(scaler *autoscalingv1beta1.VerticalScaler, targetPods []corev1.Pod) (names []string, hasPod bool) {
-	if pod := pods.Newest(targetPods); pod != nil {
-		for _, container := range pods.Sizable(&pod.Spec) {
+// there is no pod, they are the containers of the target's template. If that is not known either,
+// they are those of the published recommendations.
+func targetContainers(
+	scaler *autoscalingv1beta1.VerticalScaler, target *appsv1.Deployment, targetPods []corev1.Pod,
+) (names []string, hasPod bool) {
+	spec, pod := templateOf(target), pods.Newest(targetPods)
+	if pod != nil {
+		spec = &pod.Spec
+	}
+	if spec != nil {
+		for _, container := range pods.Sizable(spec) {
 			names = append(names, container.Name)
 		}
-		return names, true
+		return names, pod != nil
 	}
 	for i := range scaler.Status.Recommendations {
 		names = append(names, scaler.Status.Recommendations[i].ContainerName)
 	}
 	return names, false
+}
+
+// templateOf returns the pod template of a Deployment, or nil for nil.
+func templateOf(deployment *appsv1.Deployment) *corev1.PodSpec {
+	if deployment == nil {
+		return nil
+	}
+	return &deployment.Spec.Template.Spec
 }

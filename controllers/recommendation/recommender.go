@@ -6,16 +6,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/indexers"
 	"example.com/upright/internal/history"
-	"example.com/upright/internal/pods"
 	"example.com/upright/internal/sizing"
 )
 
@@ -73,43 +72,32 @@ func (r *Recommender) History(scaler *autoscalingv1beta1.VerticalScaler) *histor
 }
 
 // LearnOOMKills adds the OOM kills of the target's pods to its history and returns how many
-// were new. The kills of a suspended scaler never count.
+// were new. The kills of a suspended scaler never count. The target is nil if it is not known.
 func (*Recommender) LearnOOMKills(
-	scaler *autoscalingv1beta1.VerticalScaler, workload *history.WorkloadHistory, targetPods []corev1.Pod,
-) (int, error) {
-	present := make(map[types.UID]bool, len(targetPods))
-	added := 0
-	for i := range targetPods {
-		present[targetPods[i].UID] = true
-		for _, kill := range pods.OOMKills(&targetPods[i]) {
-			if scaler.Spec.Suspend {
-				workload.SkipOOMKill(kill)
-				continue
-			}
-			isNew, err := workload.AddOOMKill(kill)
-			if err != nil {
-				return added, fmt.Errorf("add an OOM kill of pod %s: %w", targetPods[i].Name, err)
-			}
-			if isNew {
-				added++
-			}
+	scaler *autoscalingv1beta1.VerticalScaler, workload *history.WorkloadHistory,
+	target *appsv1.Deployment, targetPods []corev1.Pod, now time.Time,
+) (added int) {
+	for _, kill := range workload.ObservePods(targetPods, templateOf(target), now) {
+		if scaler.Spec.Suspend {
+			workload.SkipOOMKill(kill, now)
+		} else if workload.AddOOMKill(kill, now) {
+			added++
 		}
 	}
-	workload.PruneOOMKills(func(pod types.UID) bool { return present[pod] })
-	return added, nil
+	return added
 }
 
 // CountOOMKills adds new OOM kills to the metrics.
 func (r *Recommender) CountOOMKills(added int) { r.metrics.oomKills.Add(float64(added)) }
 
 // Recommend returns the recommendation for a scaler's target. A container without any usage
-// keeps its published recommendation.
+// keeps its published recommendation. The target is nil if it is not known.
 func (*Recommender) Recommend(
 	scaler *autoscalingv1beta1.VerticalScaler, workload *history.WorkloadHistory,
-	targetPods []corev1.Pod, constraints sizing.Constraints,
+	target *appsv1.Deployment, targetPods []corev1.Pod, constraints sizing.Constraints,
 ) Result {
 	var result Result
-	result.Containers, result.HasPod = targetContainers(scaler, targetPods)
+	result.Containers, result.HasPod = targetContainers(scaler, target, targetPods)
 	for _, container := range result.Containers {
 		policy := sizing.Policy(&scaler.Spec, container, len(result.Containers), constraints)
 		recommendation := sizing.ContainerRecommendation(container, workload.Recommend(container, policy))

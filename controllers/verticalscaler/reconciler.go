@@ -176,7 +176,7 @@ func (r *Reconciler) recommend(ctx context.Context, s *scope) {
 	}
 	s.unavailable = r.recommender.Unavailable(s.scaler)
 	s.incomplete = r.recommender.Incomplete(s.scaler, s.workload)
-	s.recommendation = r.recommender.Recommend(s.scaler, s.workload, s.pods, s.constraints)
+	s.recommendation = r.recommender.Recommend(s.scaler, s.workload, s.deployment, s.pods, s.constraints)
 	switch {
 	case s.older != nil:
 		s.status.Recommendations = nil
@@ -194,11 +194,11 @@ func (r *Reconciler) learn(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.workload = r.recommender.History(s.scaler)
-	added, err := r.recommender.LearnOOMKills(s.scaler, s.workload, s.pods)
+	added := r.recommender.LearnOOMKills(s.scaler, s.workload, s.deployment, s.pods, s.now)
 	if s.older == nil { // All scalers of the Deployment learn the kill; the acting one counts it.
 		r.recommender.CountOOMKills(added)
 	}
-	return err
+	return nil
 }
 
 // recordTargets records the published targets. The history of targets shows how long the pods'

@@ -116,7 +116,6 @@ func (s *scope) restartPods(count int, reason string, at time.Time) {
 	}
 }
 
-
 // onTrial returns a status in which large is on trial since a time, after huge.
 func onTrial(since time.Time) autoscalingv1beta1.VerticalScalerStatus {
 	return autoscalingv1beta1.VerticalScalerStatus{

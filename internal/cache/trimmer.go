@@ -61,6 +61,7 @@ func (t *Trimmer) trimPod(pod *corev1.Pod) {
 		Namespace:         pod.Namespace,
 		UID:               pod.UID,
 		ResourceVersion:   pod.ResourceVersion,
+		Generation:        pod.Generation,
 		CreationTimestamp: pod.CreationTimestamp,
 		DeletionTimestamp: pod.DeletionTimestamp,
 		OwnerReferences:   pod.OwnerReferences,

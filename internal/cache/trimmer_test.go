@@ -64,6 +64,7 @@ func terminatedState(reason string, second int64) corev1.ContainerState {
 func fullPod() *corev1.Pod {
 	pod := testenv.NewPod("one", "web", "aaaaa", "app", "log")
 	pod.UID, pod.ResourceVersion, pod.CreationTimestamp = "u1", "7", metav1.Unix(1, 0)
+	pod.Generation = 3
 	pod.DeletionTimestamp = new(metav1.Unix(2, 0))
 	pod.GenerateName, pod.Annotations, pod.Finalizers = "web-", map[string]string{"a": "b"}, []string{"f"}
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
@@ -118,7 +119,7 @@ func trimmedPod() *corev1.Pod {
 	sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: full.Name, Namespace: "one", UID: "u1", ResourceVersion: "7",
+			Name: full.Name, Namespace: "one", UID: "u1", ResourceVersion: "7", Generation: 3,
 			CreationTimestamp: metav1.Unix(1, 0), DeletionTimestamp: new(metav1.Unix(2, 0)),
 			OwnerReferences: full.OwnerReferences,
 			Labels:          map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: testenv.TemplateHash},

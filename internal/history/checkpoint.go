@@ -33,14 +33,7 @@ func (h *WorkloadHistory) Checkpoint(now time.Time) autoscalingv1beta1.VerticalS
 			ContainerName: name, History: h.containers[name].Checkpoint(),
 		})
 	}
-	for key, at := range h.kills {
-		data.OOMKills = append(data.OOMKills, autoscalingv1beta1.OOMKill{
-			PodUID: key.pod, ContainerName: key.container, FinishedAt: metav1.Unix(at, 0),
-		})
-	}
-	slices.SortFunc(data.OOMKills, func(a, b autoscalingv1beta1.OOMKill) int {
-		return cmp.Or(cmp.Compare(a.PodUID, b.PodUID), cmp.Compare(a.ContainerName, b.ContainerName))
-	})
+	data.OOMKills = h.oomKills()
 	data.Targets = h.pastTargets()
 	return data
 }
@@ -102,7 +95,11 @@ func restore(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.T
 			continue
 		}
 		h.containers[container.ContainerName] = history
-		if last := history.LastSample(); last.After(h.restored) {
+		last := history.LastSample()
+		if last.After(now) {
+			last = now // A clock was wrong. That must not exclude the samples until then.
+		}
+		if last.After(h.restored) {
 			h.restored = last
 		}
 		h.halfLife = history.HalfLife()
@@ -112,7 +109,7 @@ func restore(checkpoint *autoscalingv1beta1.VerticalScalerCheckpoint, now time.T
 		h.targets[k] = append(h.targets[k], pastTarget{target.Since.Unix(), target.Amount})
 	}
 	for _, kill := range data.OOMKills {
-		h.kills[killKey{kill.PodUID, kill.ContainerName}] = kill.FinishedAt.Unix()
+		h.restoreOOMKill(&kill)
 	}
 	for _, container := range data.LostContainers {
 		h.lose(container)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	"example.com/upright/internal/pods"
 	"example.com/upright/internal/recommender"
 )
 
@@ -42,8 +41,7 @@ func filled(t *testing.T, scaler *autoscalingv1beta1.VerticalScaler) *WorkloadHi
 		addUsage(t, history, "app", at, 0.12*(1+math.Sin(float64(minute))))
 		addUsage(t, history, "sidecar", at, 0.01)
 	}
-	_, err := history.AddOOMKill(pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: monday.Add(1500 * time.Millisecond), Request: 300 * mebi})
-	require.NoError(t, err)
+	require.True(t, history.AddOOMKill(oomKill("pod", "app", monday.Add(1500*time.Millisecond)), monday.Add(time.Minute)))
 	history.Backfill(nil, Past{})
 	return history
 }
@@ -63,8 +61,7 @@ func TestRestoredHistoryEqualsSavedHistory(t *testing.T) {
 	assert.Equal(t, 36*time.Hour, restored.HalfLife())
 	assert.True(t, restored.Backfilled())
 	assert.Equal(t, firstSample(history), firstSample(restored))
-	isNew, err := restored.AddOOMKill(pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: monday.Add(time.Second), Request: 300 * mebi})
-	require.NoError(t, err)
+	isNew := restored.AddOOMKill(oomKill("pod", "app", monday.Add(time.Second)), monday.Add(time.Minute))
 	assert.False(t, isNew, "a kill counts once")
 	assert.Empty(t, due(store, day), "the restored history is not due")
 	assert.Equal(t, checkpoint.Data, stored(t, restored, monday).Data, "the next checkpoint is the same")
@@ -180,8 +177,7 @@ func TestUnchangedHistoryHasSameCheckpoint(t *testing.T) {
 	for _, name := range []string{"d", "a", "c", "b", "e"} {
 		addUsage(t, history, name, monday, 0.12)
 		for _, pod := range []types.UID{"2", "1", "3"} {
-			_, err := history.AddOOMKill(pods.OOMKill{Pod: pod, Container: name, FinishedAt: monday, Request: 1})
-			require.NoError(t, err)
+			require.True(t, history.AddOOMKill(oomKill(pod, name, monday), monday))
 		}
 	}
 	want := history.Checkpoint(monday)

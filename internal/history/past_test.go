@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	"example.com/upright/internal/pods"
 	"example.com/upright/internal/recommender"
 )
 
@@ -34,8 +33,7 @@ func pastOf(t *testing.T, at time.Time) *recommender.History {
 func TestPastEndsBeforeOldestSampleOfAnyContainer(t *testing.T) {
 	t.Parallel()
 	history := newTestHistory()
-	_, err := history.AddOOMKill(pods.OOMKill{Pod: "pod", Container: "killed", FinishedAt: monday, Request: 1})
-	require.NoError(t, err)
+	require.True(t, history.AddOOMKill(oomKill("pod", "killed", monday), monday))
 	now := monday.Add(3*day + time.Millisecond)
 	assert.Equal(t, Past{From: monday.Add(2 * day), To: monday.Add(3*day - time.Minute)}, history.PastLeft(day, time.Minute, now),
 		"a kill is not a usage sample")

@@ -24,7 +24,7 @@ func NewStore() *Store {
 
 // History returns the history of a scaler. It starts a new one if the scaler is new, was
 // re-created, or has another target than before, because the usage of one workload does not
-// apply to another. The first checkpoint of a new history is due one interval after now.
+// apply to another. What is known of the pods of the same Deployment stays. The first checkpoint of a new history is due one interval after now.
 func (s *Store) History(scaler *autoscalingv1beta1.VerticalScaler, now time.Time) *WorkloadHistory {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -34,7 +34,11 @@ func (s *Store) History(scaler *autoscalingv1beta1.VerticalScaler, now time.Time
 		workload.deployment = scaler.Spec.DeploymentName // Its checkpoint was unreadable.
 	}
 	if workload == nil || workload.scaler != scaler.UID || workload.deployment != scaler.Spec.DeploymentName {
+		previous := workload
 		workload = newWorkloadHistory(key, scaler.UID, scaler.Spec.DeploymentName, now)
+		if previous != nil && previous.deployment == workload.deployment {
+			workload.inherit(previous)
+		}
 		s.histories[key] = workload
 	}
 	workload.setHalfLife(halfLifeOf(scaler))

@@ -6,11 +6,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	"example.com/upright/internal/pods"
 	"example.com/upright/internal/recommender"
 )
 
@@ -143,19 +143,15 @@ func TestForgetDropsOnlyGivenScalers(t *testing.T) {
 func TestSkippedOOMKillNeverCounts(t *testing.T) {
 	t.Parallel()
 	history := NewStore().History(newScaler("web", "1"), monday)
-	kill := pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: monday, Request: 300 * mebi}
-	history.SkipOOMKill(kill)
-	counts, err := history.AddOOMKill(kill)
-	require.NoError(t, err)
-	assert.False(t, counts)
+	kill, now := oomKill("pod", "app", monday), monday.Add(time.Hour)
+	history.SkipOOMKill(kill, now)
+	assert.False(t, history.AddOOMKill(kill, now))
 	assert.Zero(t, recommend(history, "app").Memory)
 
 	kill.FinishedAt = monday.Add(time.Minute)
-	counts, err = history.AddOOMKill(kill)
-	require.NoError(t, err)
-	assert.True(t, counts, "the next kill counts")
+	assert.True(t, history.AddOOMKill(kill, now), "the next kill counts")
 	kill.FinishedAt = monday
-	history.SkipOOMKill(kill)
+	history.SkipOOMKill(kill, now)
 	assert.Len(t, history.Checkpoint(monday).OOMKills, 1)
 	assert.Equal(t, monday.Add(time.Minute).Unix(), history.Checkpoint(monday).OOMKills[0].FinishedAt.Unix(), "an older kill changes nothing")
 }
@@ -169,7 +165,7 @@ func TestRestoredReturnsNewestRestoredSample(t *testing.T) {
 	assert.True(t, before.Restored().IsZero(), "nothing was restored")
 
 	store := NewStore()
-	require.NoError(t, store.Restore(stored(t, before, monday), monday))
+	require.NoError(t, store.Restore(stored(t, before, monday), monday.Add(time.Hour)))
 	assert.Equal(t, monday.Add(2*time.Minute), store.History(newScaler("web", "1"), monday).Restored())
 }
 
@@ -203,9 +199,17 @@ func TestChangedHistoryIsDueOncePerInterval(t *testing.T) {
 	assert.Equal(t, []*WorkloadHistory{history}, due(store, 2*dueAfter), "the checkpoint was not written")
 }
 
+// observe returns a function that observes pods.
+func observe(targetPods ...corev1.Pod) func(*Store, *WorkloadHistory) error {
+	return func(_ *Store, h *WorkloadHistory) error {
+		h.ObservePods(targetPods, nil, monday)
+		return nil
+	}
+}
+
 func TestOnlyChangesMakeHistoryDue(t *testing.T) {
 	t.Parallel()
-	kill := pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: monday, Request: 300 * mebi}
+	kill := oomKill("pod", "app", monday)
 	scaler := newScaler("web", "1")
 	for name, test := range map[string]struct {
 		change func(*Store, *WorkloadHistory) error
@@ -214,15 +218,20 @@ func TestOnlyChangesMakeHistoryDue(t *testing.T) {
 		"no change":    {func(*Store, *WorkloadHistory) error { return nil }, false},
 		"usage":        {func(_ *Store, h *WorkloadHistory) error { return h.AddUsage("app", monday, 1, 1) }, true},
 		"zero usage":   {func(_ *Store, h *WorkloadHistory) error { return h.AddUsage("app", monday, 0, 0) }, true},
-		"counted kill": {func(_ *Store, h *WorkloadHistory) error { _, err := h.AddOOMKill(kill); return err }, false},
+		"counted kill": {func(_ *Store, h *WorkloadHistory) error { h.AddOOMKill(kill, monday); return nil }, false},
 		"new kill": {func(_ *Store, h *WorkloadHistory) error {
-			_, err := h.AddOOMKill(pods.OOMKill{Pod: "b", Container: "app", FinishedAt: monday, Request: 0})
-			return err
+			h.AddOOMKill(oomKill("b", "app", monday), monday)
+			return nil
 		}, true},
-		"prune with all pods present": {func(_ *Store, h *WorkloadHistory) error { h.PruneOOMKills(only("pod")); return nil }, false},
-		"prune with a deleted pod":    {func(_ *Store, h *WorkloadHistory) error { h.PruneOOMKills(only("b")); return nil }, true},
-		"backfill":                    {func(_ *Store, h *WorkloadHistory) error { h.Backfill(nil, Past{}); return nil }, true},
-		"same half-life":              {func(s *Store, _ *WorkloadHistory) error { s.History(scaler, monday); return nil }, false},
+		"skipped kill": {func(_ *Store, h *WorkloadHistory) error {
+			h.SkipOOMKill(oomKill("b", "app", monday), monday)
+			return nil
+		}, true},
+		"all pods are present": {observe(newPod("pod").pod), false},
+		"a new pod":            {observe(newPod("pod").pod, newPod("b").pod), false},
+		"a deleted pod":        {observe(newPod("b").pod), true},
+		"backfill":             {func(_ *Store, h *WorkloadHistory) error { h.Backfill(nil, Past{}); return nil }, true},
+		"same half-life":       {func(s *Store, _ *WorkloadHistory) error { s.History(scaler, monday); return nil }, false},
 		"new half-life": {func(s *Store, _ *WorkloadHistory) error {
 			s.History(withHalfLife(scaler, time.Hour), monday)
 			return nil
@@ -234,8 +243,8 @@ func TestOnlyChangesMakeHistoryDue(t *testing.T) {
 			store := NewStore()
 			history := store.History(scaler, monday)
 			addUsage(t, history, "app", monday, 0.12)
-			_, err := history.AddOOMKill(kill)
-			require.NoError(t, err)
+			require.True(t, history.AddOOMKill(kill, monday))
+			require.NoError(t, observe(newPod("pod").pod)(store, history))
 			history.Checkpoint(monday)
 
 			require.NoError(t, test.change(store, history))

@@ -10,7 +10,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"example.com/upright/internal/pods"
 	"example.com/upright/internal/recommender"
 )
 
@@ -32,11 +31,13 @@ type WorkloadHistory struct {
 
 	mutex      sync.Mutex
 	containers map[string]*recommender.History
-	kills      map[killKey]int64          // The time of the last counted OOM kill, in seconds since 1970.
+	pods       map[types.UID]*podMemory   // The target's pods at the last observation, and those with an OOM kill.
 	targets    map[targetKey][]pastTarget // In the order in which they were recorded.
 	past       past
 	halfLife   time.Duration
 	restored   time.Time // The newest restored sample. Zero if nothing was restored.
+
+	observations int64 // How often the pods were observed.
 
 	changed      bool      // Whether the history has changed after its last checkpoint.
 	saved        time.Time // The time of the last checkpoint.
@@ -44,16 +45,10 @@ type WorkloadHistory struct {
 	isSuperseded bool // Whether the stored checkpoint is of a later leader.
 }
 
-// killKey identifies a container of a pod that was OOM-killed.
-type killKey struct {
-	pod       types.UID
-	container string
-}
-
 func newWorkloadHistory(key types.NamespacedName, scaler types.UID, deployment string, now time.Time) *WorkloadHistory {
 	return &WorkloadHistory{
 		key: key, scaler: scaler, deployment: deployment, halfLife: recommender.DefaultHalfLife,
-		containers: map[string]*recommender.History{}, kills: map[killKey]int64{},
+		containers: map[string]*recommender.History{}, pods: map[types.UID]*podMemory{},
 		targets: map[targetKey][]pastTarget{}, saved: now,
 	}
 }
@@ -68,8 +63,9 @@ func (h *WorkloadHistory) HalfLife() time.Duration {
 	return h.halfLife
 }
 
-// AddUsage adds a sample of a container's usage, in cores and bytes. It rejects an impossible
-// sample with recommender.ErrInvalidSample and changes nothing.
+// AddUsage adds a sample of a container's usage, in cores and bytes. It starts a new history for a
+// container that had no samples for 28 days. It rejects an impossible sample with
+// recommender.ErrInvalidSample and changes nothing.
 func (h *WorkloadHistory) AddUsage(container string, at time.Time, cores float64, bytes int64) error {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
@@ -77,49 +73,18 @@ func (h *WorkloadHistory) AddUsage(container string, at time.Time, cores float64
 		return fmt.Errorf("%w: %d bytes of memory", recommender.ErrInvalidSample, bytes)
 	}
 	return h.addTo(container, func(history *recommender.History) error {
-		if err := history.AddCPU(at, cores); err != nil {
+		used := history
+		if at.Sub(history.LastSample()) > retention {
+			used = recommender.New(h.halfLife)
+		}
+		if err := used.AddCPU(at, cores); err != nil {
 			return err
+		}
+		if used != history {
+			*history = *used
 		}
 		return history.AddMemory(at, bytes)
 	})
-}
-
-// AddOOMKill adds an OOM kill, unless it is already counted. It reports whether it added the kill.
-func (h *WorkloadHistory) AddOOMKill(kill pods.OOMKill) (bool, error) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	key, at := killKey{kill.Pod, kill.Container}, kill.FinishedAt.Unix()
-	if last, exists := h.kills[key]; exists && at <= last {
-		return false, nil
-	}
-	err := h.addTo(kill.Container, func(history *recommender.History) error {
-		return history.AddOOMKill(kill.FinishedAt, kill.Request)
-	})
-	if err != nil {
-		return false, err
-	}
-	h.kills[key] = at
-	return true, nil
-}
-
-// SkipOOMKill marks an OOM kill as counted without adding it.
-func (h *WorkloadHistory) SkipOOMKill(kill pods.OOMKill) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	key, at := killKey{kill.Pod, kill.Container}, kill.FinishedAt.Unix()
-	if last, exists := h.kills[key]; !exists || at > last {
-		h.kills[key], h.changed = at, true
-	}
-}
-
-// PruneOOMKills drops the list entries of OOM kills whose pods no longer exist. The samples of
-// these kills remain.
-func (h *WorkloadHistory) PruneOOMKills(exists func(pod types.UID) bool) {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	before := len(h.kills)
-	maps.DeleteFunc(h.kills, func(key killKey, _ int64) bool { return !exists(key.pod) })
-	h.changed = h.changed || len(h.kills) != before
 }
 
 // Recommend returns the recommendation for a container. It is zero if the container has no history.

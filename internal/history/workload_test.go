@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"example.com/upright/internal/pods"
@@ -23,9 +24,9 @@ func newTestHistory() *WorkloadHistory {
 	return NewStore().History(newScaler("web", "1"), monday)
 }
 
-// only returns a function that reports whether a pod is the given one.
-func only(present types.UID) func(types.UID) bool {
-	return func(pod types.UID) bool { return pod == present }
+// oomKill returns an OOM kill of a container that had 300 Mi.
+func oomKill(pod types.UID, container string, at time.Time) OOMKill {
+	return OOMKill{OOMKill: pods.OOMKill{Pod: pod, Container: container, FinishedAt: at}, Memory: 300 * mebi}
 }
 
 func TestInvalidSampleIsRejectedAndChangesNothing(t *testing.T) {
@@ -38,14 +39,6 @@ func TestInvalidSampleIsRejectedAndChangesNothing(t *testing.T) {
 		"CPU NaN":            func(c string) error { return history.AddUsage(c, monday, math.NaN(), mebi) },
 		"negative memory":    func(c string) error { return history.AddUsage(c, monday, 1, -1) },
 		"usage without time": func(c string) error { return history.AddUsage(c, time.Time{}, 1, mebi) },
-		"kill without time": func(c string) error {
-			_, err := history.AddOOMKill(pods.OOMKill{Pod: "pod", Container: c})
-			return err
-		},
-		"kill with a negative request": func(c string) error {
-			_, err := history.AddOOMKill(pods.OOMKill{Pod: "pod", Container: c, FinishedAt: monday, Request: -1})
-			return err
-		},
 	} {
 		for _, container := range []string{"app", "unknown"} {
 			require.ErrorIs(t, add(container), recommender.ErrInvalidSample, "%s of %s", name, container)
@@ -57,14 +50,14 @@ func TestInvalidSampleIsRejectedAndChangesNothing(t *testing.T) {
 func TestOOMKillCountsOnce(t *testing.T) {
 	t.Parallel()
 	history := newTestHistory()
-	kill := pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: monday, Request: 300 * mebi}
+	kill := oomKill("pod", "app", monday)
 	later, otherContainer, otherPod := kill, kill, kill
 	later.FinishedAt = monday.Add(time.Second)
 	otherContainer.Container = "sidecar"
 	otherPod.Pod = "another"
 	for _, step := range []struct {
 		name   string
-		kill   pods.OOMKill
+		kill   OOMKill
 		counts bool
 	}{
 		{"first kill", kill, true},
@@ -75,9 +68,7 @@ func TestOOMKillCountsOnce(t *testing.T) {
 		{"later kill again", later, false},
 		{"first kill again, after the later one", kill, false},
 	} {
-		counts, err := history.AddOOMKill(step.kill)
-		require.NoError(t, err, step.name)
-		assert.Equal(t, step.counts, counts, step.name)
+		assert.Equal(t, step.counts, history.AddOOMKill(step.kill, monday.Add(time.Hour)), step.name)
 	}
 }
 
@@ -85,25 +76,23 @@ func TestOOMKillCountsOnce(t *testing.T) {
 func TestOOMKillRaisesTheTarget(t *testing.T) {
 	t.Parallel()
 	history := newTestHistory()
-	_, err := history.AddOOMKill(pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: monday, Request: 300 * mebi})
-	require.NoError(t, err)
+	require.True(t, history.AddOOMKill(oomKill("pod", "app", monday), monday))
 	assert.Equal(t, int64(489*mebi), recommend(history, "app").Memory.Target)
 	assert.Zero(t, recommend(history, "other"))
 }
 
-func TestPrunedOOMKillsStillCountInRecommendation(t *testing.T) {
+func TestOOMKillsOfDeletedPodsStillCountInRecommendation(t *testing.T) {
 	t.Parallel()
 	history := newTestHistory()
 	for _, pod := range []types.UID{"deleted", "present"} {
-		_, err := history.AddOOMKill(pods.OOMKill{Pod: pod, Container: "app", FinishedAt: monday, Request: 300 * mebi})
-		require.NoError(t, err)
+		require.True(t, history.AddOOMKill(oomKill(pod, "app", monday), monday))
 	}
 	require.Len(t, history.Checkpoint(monday).OOMKills, 2)
-	history.PruneOOMKills(only("present"))
+	history.ObservePods([]corev1.Pod{newPod("present").pod}, nil, monday)
 	kills := history.Checkpoint(monday).OOMKills
 	require.Len(t, kills, 1)
 	assert.Equal(t, types.UID("present"), kills[0].PodUID)
-	history.PruneOOMKills(only("other"))
+	history.ObservePods(nil, nil, monday)
 	assert.Empty(t, history.Checkpoint(monday).OOMKills)
 	assert.Equal(t, int64(489*mebi), recommend(history, "app").Memory.Target)
 }
@@ -157,12 +146,28 @@ func TestNewContainerDropsThoseUnusedForMoreThan28Days(t *testing.T) {
 	assert.NotZero(t, recommend(history, "used"))
 }
 
+func TestHistoryStartsAgainAfter28DaysOfSilence(t *testing.T) {
+	t.Parallel()
+	for silence, want := range map[time.Duration]int64{28 * day: 101, 28*day + time.Second: 1} {
+		history := newTestHistory()
+		for range 100 {
+			addUsage(t, history, "app", monday, 2)
+		}
+		addUsage(t, history, "app", monday.Add(silence), 0.12)
+		got := recommend(history, "app")
+		assert.Equal(t, want, got.Samples, silence)
+		if want == 1 {
+			assert.Equal(t, int64(145), got.CPU.Target)
+			assert.Equal(t, monday.Add(silence), history.FirstSample())
+		}
+	}
+}
+
 // A container can be killed before it has a usage sample. It is in use nevertheless.
 func TestContainerWithOnlyAnOOMKillIsKept(t *testing.T) {
 	t.Parallel()
 	history := newTestHistory()
-	_, err := history.AddOOMKill(pods.OOMKill{Pod: "pod", Container: "killed", FinishedAt: monday, Request: 300 * mebi})
-	require.NoError(t, err)
+	require.True(t, history.AddOOMKill(oomKill("pod", "killed", monday), monday))
 	addUsage(t, history, "sidecar", monday, 0.12)
 	addUsage(t, history, "proxy", monday, 0.12)
 	assert.Equal(t, int64(489*mebi), recommend(history, "killed").Memory.Target)
@@ -182,10 +187,10 @@ func TestStoreAndHistoriesAreSafeForConcurrentUse(t *testing.T) {
 		func() error { return history.AddUsage("app", later(), 0.12, 300*mebi) },
 		func() error { return history.AddUsage("sidecar", later(), 0.12, 300*mebi) },
 		func() error {
-			_, err := history.AddOOMKill(pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: later(), Request: 300 * mebi})
-			return err
+			history.AddOOMKill(oomKill("pod", "app", later()), later())
+			return nil
 		},
-		func() error { history.PruneOOMKills(only("other")); return nil },
+		func() error { history.ObservePods([]corev1.Pod{newPod("other").pod}, nil, later()); return nil },
 		func() error { recommend(history, "app"); return nil },
 		func() error { history.PastLeft(day, time.Minute, later()); return nil },
 		func() error { history.Lost(); return nil },
@@ -200,7 +205,7 @@ func TestStoreAndHistoriesAreSafeForConcurrentUse(t *testing.T) {
 		func() error { store.Unsaved(later()); return nil },
 		func() error { return store.Restore(checkpoint, monday) },
 		func() error {
-			history.SkipOOMKill(pods.OOMKill{Pod: "pod", Container: "app", FinishedAt: later(), Request: 300 * mebi})
+			history.SkipOOMKill(oomKill("pod", "app", later()), later())
 			return nil
 		},
 		func() error { store.Scalers(); return nil },

@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,19 +15,47 @@ func Sizable(spec *corev1.PodSpec) []corev1.Container {
 		spec.Containers)
 }
 
+// SizableStatuses yields the containers of a pod that get a size, each with its status. A
+// container without a status is missing.
+func SizableStatuses(pod *corev1.Pod) iter.Seq2[*corev1.Container, *corev1.ContainerStatus] {
+	return func(yield func(*corev1.Container, *corev1.ContainerStatus) bool) {
+		for i := range pod.Status.InitContainerStatuses {
+			status := &pod.Status.InitContainerStatuses[i]
+			if c := containerNamed(pod.Spec.InitContainers, status.Name); c != nil && isSidecar(c) && !yield(c, status) {
+				return
+			}
+		}
+		for i := range pod.Status.ContainerStatuses {
+			status := &pod.Status.ContainerStatuses[i]
+			if c := containerNamed(pod.Spec.Containers, status.Name); c != nil && !yield(c, status) {
+				return
+			}
+		}
+	}
+}
+
+// containerNamed returns the container of a name, or nil.
+func containerNamed(containers []corev1.Container, name string) *corev1.Container {
+	for i := range containers {
+		if containers[i].Name == name {
+			return &containers[i]
+		}
+	}
+	return nil
+}
+
 // IsSizable reports whether a pod has a container of the name that gets a size.
-func IsSizable(spec *corev1.PodSpec, name string) bool {
-	for i := range spec.Containers {
-		if spec.Containers[i].Name == name {
-			return true
-		}
+func IsSizable(spec *corev1.PodSpec, name string) bool { return SizableNamed(spec, name) != nil }
+
+// SizableNamed returns the container of the name if it gets a size, or nil.
+func SizableNamed(spec *corev1.PodSpec, name string) *corev1.Container {
+	if c := containerNamed(spec.Containers, name); c != nil {
+		return c
 	}
-	for i := range spec.InitContainers {
-		if spec.InitContainers[i].Name == name {
-			return isSidecar(&spec.InitContainers[i])
-		}
+	if c := containerNamed(spec.InitContainers, name); c != nil && isSidecar(c) {
+		return c
 	}
-	return false
+	return nil
 }
 
 // isSidecar reports whether an init container keeps running while the pod's containers run.

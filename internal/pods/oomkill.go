@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,31 +12,33 @@ const ReasonOOMKilled = "OOMKilled"
 
 // OOMKill is the termination of a container that ran out of memory.
 type OOMKill struct {
-	Pod        types.UID
-	Container  string
-	FinishedAt time.Time
-	// Request is the container's memory request, in bytes.
-	Request int64
+	Pod       types.UID
+	Container string
+	// StartedAt and FinishedAt limit the run of the container that the kill ended. Some kubelets
+	// do not set them.
+	StartedAt, FinishedAt time.Time
 }
 
 // OOMKills returns the last OOM kill of each sized container of a pod.
 func OOMKills(pod *corev1.Pod) []OOMKill {
 	var found []OOMKill
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		last := LastOOMKill(&status)
-		if last == nil {
-			continue
-		}
-		for _, container := range Sizable(&pod.Spec) {
-			if container.Name == status.Name {
-				found = append(found, OOMKill{
-					Pod: pod.UID, Container: container.Name, FinishedAt: last.FinishedAt.Time,
-					Request: container.Resources.Requests.Memory().Value(),
-				})
-			}
+	for _, status := range SizableStatuses(pod) {
+		if kill := OOMKillOf(pod, status); kill != nil {
+			found = append(found, *kill)
 		}
 	}
 	return found
+}
+
+// OOMKillOf returns the last OOM kill of a container of a pod, or nil.
+func OOMKillOf(pod *corev1.Pod, status *corev1.ContainerStatus) *OOMKill {
+	last := LastOOMKill(status)
+	if last == nil {
+		return nil
+	}
+	return &OOMKill{
+		Pod: pod.UID, Container: status.Name, StartedAt: last.StartedAt.Time, FinishedAt: last.FinishedAt.Time,
+	}
 }
 
 // LastOOMKill returns the last termination of a container by an OOM kill, or nil.
@@ -48,4 +49,13 @@ func LastOOMKill(status *corev1.ContainerStatus) *corev1.ContainerStateTerminate
 		}
 	}
 	return nil
+}
+
+// Memory returns the memory at which a container with these resources is killed, in bytes: its
+// limit, or its request if it has no limit.
+func Memory(resources *corev1.ResourceRequirements) int64 {
+	if limit := resources.Limits.Memory().Value(); limit > 0 {
+		return limit
+	}
+	return resources.Requests.Memory().Value()
 }

@@ -12,9 +12,11 @@ import (
 	"example.com/upright/internal/pods"
 )
 
-// terminated returns the state of a container that ended.
+// terminated returns the state of a container that ended after a minute.
 func terminated(reason string, at time.Time) corev1.ContainerState {
-	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason, FinishedAt: metav1.NewTime(at)}}
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		Reason: reason, StartedAt: metav1.NewTime(at.Add(-time.Minute)), FinishedAt: metav1.NewTime(at),
+	}}
 }
 
 func TestLastOOMKillPrefersCurrentState(t *testing.T) {
@@ -49,10 +51,6 @@ func TestLastOOMKillPrefersCurrentState(t *testing.T) {
 func TestOOMKillsReturnsLastKillOfEachSizableContainer(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}, Spec: specWithSidecar()}
-	for i := range pod.Spec.InitContainers {
-		pod.Spec.InitContainers[i].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
-	}
-	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 	killed := func(name string, at time.Time) corev1.ContainerStatus {
 		return corev1.ContainerStatus{Name: name, LastTerminationState: terminated("OOMKilled", at)}
 	}
@@ -65,20 +63,28 @@ func TestOOMKillsReturnsLastKillOfEachSizableContainer(t *testing.T) {
 		killed("removed", start),
 	}
 	assert.Equal(t, []pods.OOMKill{
-		{Pod: "1", Container: "sidecar", FinishedAt: start.Add(time.Minute), Request: 64 << 20},
-		{Pod: "1", Container: "app", FinishedAt: start.Add(time.Hour), Request: 1 << 30},
+		{Pod: "1", Container: "sidecar", StartedAt: start, FinishedAt: start.Add(time.Minute)},
+		{Pod: "1", Container: "app", StartedAt: start.Add(59 * time.Minute), FinishedAt: start.Add(time.Hour)},
 	}, pods.OOMKills(pod))
 }
 
-func TestOOMKillOfContainerWithoutRequestHasRequestZero(t *testing.T) {
+func TestMemoryIsTheLimitOrElseTheRequest(t *testing.T) {
 	t.Parallel()
-	pod := &corev1.Pod{
-		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app"}}},
-		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{
-			{Name: "app", State: terminated("OOMKilled", start)},
-		}},
+	amount := func(bytes string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(bytes)}
 	}
-	assert.Equal(t, []pods.OOMKill{{Container: "app", FinishedAt: start}}, pods.OOMKills(pod))
+	for name, test := range map[string]struct {
+		requests, limits corev1.ResourceList
+		want             int64
+	}{
+		"both":           {amount("64"), amount("128"), 128},
+		"only a limit":   {nil, amount("128"), 128},
+		"only a request": {amount("64"), nil, 64},
+		"limit of zero":  {amount("64"), amount("0"), 64},
+		"neither":        {},
+	} {
+		assert.Equal(t, test.want, pods.Memory(&corev1.ResourceRequirements{Requests: test.requests, Limits: test.limits}), name)
+	}
 }
 
 func TestOOMKillsIsEmptyWithoutKills(t *testing.T) {

@@ -11,12 +11,12 @@ import (
 
 const (
 	// maxHistoryBytes is the maximum memory of a container's history.
-	maxHistoryBytes = 1536
+	maxHistoryBytes = 1024
 	// historyBytes is the memory of a history. A History has no pointers to any more memory.
 	historyBytes = float64(unsafe.Sizeof(History{}))
 )
 
-func TestHistoryIsBelow1536BytesAndAllocatesNothing(t *testing.T) {
+func TestHistoryIsAtMost1KiBAndAllocatesNothing(t *testing.T) {
 	assert.LessOrEqual(t, historyBytes, float64(maxHistoryBytes))
 	h := New(DefaultHalfLife)
 	minute := 0

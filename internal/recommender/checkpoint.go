@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc64"
 	"math"
-	"math/bits"
 	"time"
 )
 
@@ -15,14 +14,15 @@ import (
 var ErrCheckpoint = errors.New("unusable checkpoint")
 
 // checkpointVersion is the first byte of a checkpoint. It changes with the format, and with the
-// shape of buckets and windows, because the format depends on them.
-const checkpointVersion = 1
+// shape of buckets and slots, because the format depends on them. [Restore] also reads version 1.
+const checkpointVersion = 2
 
 const (
 	bucketBytes   = bucketCount / 8
+	coverageBytes = (slotCount + 7) / 8
 	checksumBytes = crc64.Size
 	maxHalfLife   = math.MaxInt64 / int64(time.Second)
-	maxWindow     = maxTime / windowLength
+	maxSlot       = maxTime / slotLength
 )
 
 var crcTable = crc64.MakeTable(crc64.ECMA)
@@ -36,8 +36,10 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 //	version (1 byte), half-life in seconds, number of samples;
 //	if there are samples: time of the first in seconds, seconds from the first to the last;
 //	    bit set of the buckets with weight (22 bytes), the weight of each (float32);
-//	number of the newest window, 0 if there are no peaks;
-//	if there are peaks: bit set of the windows, by age (4 bytes), peak and need of each in bytes;
+//	    length and bytes of the bit set of the slots with samples, by age;
+//	number of the newest slot with a peak, 0 if there are no peaks;
+//	if there are peaks: number of slots up to the oldest with a peak, and from the newest on
+//	    the bucket of each peak plus 1, or 0 if the slot has no peak (1 byte each);
 //	CRC-64/ECMA of everything before it (8 bytes).
 func (h *History) Checkpoint() []byte {
 	b := make([]byte, 0, 512)
@@ -67,31 +69,36 @@ func (h *History) appendCPU(b []byte) []byte {
 			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(weight))
 		}
 	}
-	return b
+	return h.covered.append(b)
+}
+
+func (c *coverage) append(b []byte) []byte {
+	var all [coverageBytes]byte
+	length := 0
+	for age := range int32(slotCount) {
+		if c.has(age) {
+			all[age/8] |= 1 << (age % 8)
+			length = int(age/8) + 1
+		}
+	}
+	return append(append(b, byte(length)), all[:length]...)
 }
 
 func (h *History) appendMemory(b []byte) []byte {
-	newest := h.memory.newest()
-	b = binary.AppendUvarint(b, uint64(newest))
-	if newest == 0 {
+	p := &h.memory
+	b = binary.AppendUvarint(b, uint64(p.newest))
+	if p.newest == 0 {
 		return b
 	}
-	var byAge [windowCount]peak
-	var used uint32
-	for _, peak := range h.memory {
-		if age := newest - peak.window; peak.window > 0 && age < windowCount {
-			byAge[age] = peak
-			used |= 1 << age
+	var byAge [slotCount]byte
+	length := 0
+	for age := range min(slotCount, p.newest) {
+		if byAge[age] = p.buckets[(p.newest-age)%slotCount]; byAge[age] > 0 {
+			length = int(age) + 1
 		}
 	}
-	b = binary.LittleEndian.AppendUint32(b, used)
-	for _, peak := range &byAge {
-		if peak.window > 0 {
-			b = binary.AppendUvarint(b, uint64(peak.used))
-			b = binary.AppendUvarint(b, uint64(peak.needed))
-		}
-	}
-	return b
+	b = binary.AppendUvarint(b, uint64(length))
+	return append(b, byAge[:length]...)
 }
 
 // Restore returns the history that was saved in a checkpoint. If the checkpoint is damaged or has
@@ -105,12 +112,19 @@ func Restore(checkpoint []byte) (*History, error) {
 		return nil, fmt.Errorf("%w: the checksum is wrong", ErrCheckpoint)
 	}
 	d := decoder{rest: checkpoint[:content]}
-	if version := d.next(1)[0]; version != checkpointVersion {
-		return nil, fmt.Errorf("%w: version %d is not supported, only version %d", ErrCheckpoint, version, checkpointVersion)
+	version := d.next(1)[0]
+	if version == 1 {
+		return d.version1()
+	}
+	if version != checkpointVersion {
+		return nil, fmt.Errorf("%w: version %d is not supported, only versions up to %d", ErrCheckpoint, version, checkpointVersion)
 	}
 	h := &History{halfLife: d.number(1, uint64(maxHalfLife))}
 	d.cpu(h)
-	d.memory(h)
+	if h.samples > 0 {
+		d.coverage(&h.covered)
+	}
+	d.memory(&h.memory)
 	// Each history has exactly one encoding, so any other invalid content changes when it is
 	// encoded again.
 	if d.failed || !bytes.Equal(h.Checkpoint(), checkpoint) {
@@ -172,21 +186,33 @@ func (d *decoder) cpu(h *History) {
 	}
 }
 
+// coverage reads the output of coverage.append.
+func (d *decoder) coverage(c *coverage) {
+	for n, bits := range d.next(int(d.number(1, coverageBytes))) {
+		for bit := range int32(8) {
+			if bits&(1<<bit) != 0 {
+				c.add(int32(n)*8 + bit)
+			}
+		}
+	}
+	if !c.has(0) {
+		d.failed = true
+	}
+}
+
 // memory reads the output of appendMemory.
-func (d *decoder) memory(h *History) {
-	newest := int32(d.number(0, maxWindow))
+func (d *decoder) memory(p *peaks) {
+	newest := int32(d.number(0, maxSlot))
 	if newest == 0 {
 		return
 	}
-	used := binary.LittleEndian.Uint32(d.next(4))
-	for ; used != 0; used &= used - 1 {
-		age := int32(bits.TrailingZeros32(used))
-		p := h.memory.at(max(newest-age, 0))
-		if p == nil {
+	for age, bucket := range d.next(int(d.number(1, uint64(min(slotCount, newest))))) {
+		if bucket > bucketCount || age == 0 && bucket == 0 {
 			d.failed = true
 			return
 		}
-		p.used = d.number(0, uint64(memoryScale.limit))
-		p.needed = d.number(0, 2*uint64(memoryScale.limit))
+		if bucket > 0 {
+			p.raiseTo(newest-int32(age), bucket)
+		}
 	}
 }

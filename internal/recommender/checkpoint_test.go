@@ -33,18 +33,17 @@ func twoWeeks() *History {
 	return h
 }
 
-// largest returns a history of two weeks with the largest possible checkpoint: every bucket has
-// weight, and every window has a peak and an OOM kill beyond the last bucket.
+// largest returns a history with the largest possible checkpoint: every bucket has weight, and every
+// slot has a sample and a peak.
 func largest(t *testing.T) *History {
 	t.Helper()
 	h := New(DefaultHalfLife)
-	for window := range 15 {
-		at := monday.Add(time.Duration(window) * day)
+	for slot := range slotCount {
+		at := monday.Add(time.Duration(slot) * slotLength * time.Second)
 		for _, start := range &bucketStarts {
 			addCPU(t, h, at, start*cpuScale.first*1.001/1000)
 		}
 		addMemory(t, h, at, math.MaxInt64)
-		require.NoError(t, h.AddOOMKill(at, math.MaxInt64))
 	}
 	return h
 }
@@ -91,14 +90,57 @@ func TestRestoreReadsVersion1(t *testing.T) {
 	assert.Equal(t, want, h)
 }
 
+// In version 1, only the day of a peak is known. It counts at any time of the day.
+func TestPeaksOfVersion1CoverTheirDays(t *testing.T) {
+	content := binary.AppendUvarint([]byte{1, 0x80, 0xa3, 0x05, 0}, uint64(monday.Unix()/windowLength))
+	content = append(content, 0b101, 0, 0, 0)
+	for _, bytes := range []uint64{300 * mebi, 0, 600 * mebi, 900 * mebi} { // Peak and need of the two days.
+		content = binary.AppendUvarint(content, bytes)
+	}
+	h, err := Restore(seal(content))
+	require.NoError(t, err)
+	want := New(DefaultHalfLife)
+	addMemory(t, want, monday, 300*mebi)
+	for slot := range 8 {
+		addMemory(t, want, monday.Add(-2*day+time.Duration(slot)*3*time.Hour), 900*mebi)
+	}
+	assert.Equal(t, want, h)
+	assert.Equal(t, checkpointVersion, int(h.Checkpoint()[0]), "the next checkpoint has the current version")
+
+	for name, invalid := range map[string][]byte{
+		"data after the end": append(content, 0), "fewer peaks than days": content[:len(content)-1],
+		"peak older than four weeks": binary.LittleEndian.AppendUint32(content[:7:7], 1<<28),
+	} {
+		_, err := Restore(seal(invalid))
+		require.ErrorIs(t, err, ErrCheckpoint, name)
+	}
+}
+
+// The same history in version 2: the slots of 2 samples and of the peak are the same, 163664; one
+// byte for the slots with samples, one for the peak: bucket 23 plus 1; checksum.
+func TestRestoreReadsVersion2(t *testing.T) {
+	stored, err := hex.DecodeString("02" + "80a305" + "02" + "80feebca06" + "3c" +
+		"00020002" + "000000000000000000000000000000000000" + "0000803f" + "c70f803f" +
+		"0101" + "d0fe09" + "0118" + "7ab63bf94565e4f7")
+	require.NoError(t, err)
+	h, err := Restore(stored)
+	require.NoError(t, err)
+
+	want := New(DefaultHalfLife)
+	addCPU(t, want, monday, 0.12)
+	addCPU(t, want, monday.Add(time.Minute), 0.5)
+	require.NoError(t, want.AddOOMKill(monday, 300*mebi))
+	assert.Equal(t, want, h)
+}
+
 func TestRestoreErrorNamesTheDefect(t *testing.T) {
 	whole := twoWeeks().Checkpoint()
 	content := whole[:len(whole)-checksumBytes]
 	for want, data := range map[string][]byte{
-		"unusable checkpoint: 3 bytes are too few":                        whole[:3],
-		"unusable checkpoint: the checksum is wrong":                      append([]byte{0}, whole[1:]...),
-		"unusable checkpoint: version 2 is not supported, only version 1": seal(append([]byte{2}, content[1:]...)),
-		"unusable checkpoint: the content is invalid":                     seal(content[:len(content)-1]),
+		"unusable checkpoint: 3 bytes are too few":                               whole[:3],
+		"unusable checkpoint: the checksum is wrong":                             append([]byte{0}, whole[1:]...),
+		"unusable checkpoint: version 3 is not supported, only versions up to 2": seal(append([]byte{3}, content[1:]...)),
+		"unusable checkpoint: the content is invalid":                            seal(content[:len(content)-1]),
 	} {
 		_, err := Restore(data)
 		require.EqualError(t, err, want)
@@ -141,32 +183,37 @@ func TestRestoreRejectsInvalidContentWithValidChecksum(t *testing.T) {
 		}
 		return all
 	}
-	_, err := Restore(seal(join(head, two, buckets, weight(1), []byte{0})))
+	covered, noPeak := []byte{1, 1}, []byte{0}
+	_, err := Restore(seal(join(head, two, buckets, weight(1), covered, noPeak)))
 	require.NoError(t, err, "the valid content that the cases below modify")
 
 	for name, content := range map[string][]byte{
 		"empty":                        {},
-		"unknown version":              join([]byte{2}, head[1:], []byte{0, 0}),
+		"unknown version":              join([]byte{3}, head[1:], []byte{0, 0}),
 		"half-life 0":                  {checkpointVersion, 0, 0, 0},
 		"half-life exceeds a Duration": join(binary.AppendUvarint([]byte{checkpointVersion}, math.MaxInt64), []byte{0, 0}),
 		"number longer than necessary": {checkpointVersion, 0x81, 0x00, 0, 0},
 		"number without end":           {checkpointVersion, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
-		"first sample in 1970":         join(head, []byte{2, 1, 60}, buckets, weight(1), []byte{0}),
-		"last sample after 9999":       join(head, two[:6], binary.AppendUvarint(nil, maxTime), buckets, weight(1), []byte{0}),
-		"samples without weight":       join(head, two, none, []byte{0}),
-		"weight is not a number":       join(head, two, buckets, weight(float32(math.NaN())), []byte{0}),
-		"weight below zero":            join(head, two, buckets, weight(-1), []byte{0}),
-		"weight of zero":               join(head, two, buckets, weight(0), []byte{0}),
-		"more weight than samples":     join(head, two, buckets, weight(9), []byte{0}),
-		"infinite weight":              join(head, two, buckets, weight(float32(math.Inf(1))), []byte{0}),
+		"first sample in 1970":         join(head, []byte{2, 1, 60}, buckets, weight(1), covered, noPeak),
+		"last sample after 9999":       join(head, two[:6], binary.AppendUvarint(nil, maxTime), buckets, weight(1), covered, noPeak),
+		"samples without weight":       join(head, two, none, covered, noPeak),
+		"weight is not a number":       join(head, two, buckets, weight(float32(math.NaN())), covered, noPeak),
+		"weight below zero":            join(head, two, buckets, weight(-1), covered, noPeak),
+		"weight of zero":               join(head, two, buckets, weight(0), covered, noPeak),
+		"more weight than samples":     join(head, two, buckets, weight(9), covered, noPeak),
+		"infinite weight":              join(head, two, buckets, weight(float32(math.Inf(1))), covered, noPeak),
 		"fewer weights than buckets":   join(head, two, buckets),
-		"window after 9999":            join(head, []byte{0}, binary.AppendUvarint(nil, maxWindow+1), []byte{1, 0, 0, 0, 1, 0}),
-		"window with negative number":  join(head, []byte{0, 5, 0x21, 0, 0, 0, 1, 0, 1, 0}),
-		"no peak in the newest window": join(head, []byte{0, 100, 2, 0, 0, 0, 1, 0}),
-		"no peak in any window":        join(head, []byte{0, 100, 0, 0, 0, 0}),
-		"peak older than four weeks":   join(head, []byte{0, 100, 1, 0, 0, 0x10, 1, 0, 1, 0}),
-		"peak beyond the last bucket":  join(head, []byte{0, 100, 1, 0, 0, 0}, binary.AppendUvarint(nil, 2e12), []byte{0}),
-		"fewer peaks than windows":     join(head, []byte{0, 100, 3, 0, 0, 0, 1, 0}),
+		"samples in no slot":           join(head, two, buckets, weight(1), []byte{0}, noPeak),
+		"no sample in the newest slot": join(head, two, buckets, weight(1), []byte{1, 2}, noPeak),
+		"empty slots at the end":       join(head, two, buckets, weight(1), []byte{2, 1, 0}, noPeak),
+		"slot older than four weeks":   join(head, two, buckets, weight(1), []byte{29, 1}, make([]byte, 27), []byte{3}, noPeak),
+		"slot after 9999":              join(head, []byte{0}, binary.AppendUvarint(nil, maxSlot+1), []byte{1, 1}),
+		"slot with negative number":    join(head, []byte{0, 5, 6, 1, 0, 0, 0, 0, 1}),
+		"no peak in the newest slot":   join(head, []byte{0, 100, 2, 0, 1}),
+		"no peak in any slot":          join(head, []byte{0, 100, 0}),
+		"peak older than four weeks":   join(head, []byte{0}, binary.AppendUvarint(nil, 1000), []byte{226, 1, 1}, make([]byte, 224), []byte{1}),
+		"peak beyond the last bucket":  join(head, []byte{0, 100, 1, bucketCount + 1}),
+		"fewer peaks than slots":       join(head, []byte{0, 100, 2, 1}),
 		"data after the end":           join(head, []byte{0, 0, 0}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -177,8 +224,8 @@ func TestRestoreRejectsInvalidContentWithValidChecksum(t *testing.T) {
 }
 
 // FuzzRestore shows that Restore and the history it returns never panic, for any bytes, with and
-// without a valid checksum. If Restore accepts the bytes, Checkpoint writes the same bytes for the
-// restored history.
+// without a valid checksum. If Restore accepts the bytes of the current version, Checkpoint writes
+// the same bytes for the restored history.
 func FuzzRestore(f *testing.F) {
 	whole := twoWeeks().Checkpoint()
 	f.Add([]byte{})
@@ -207,7 +254,9 @@ func checkRestore(t *testing.T, data []byte) {
 		require.Nil(t, h)
 		return
 	}
-	require.Equal(t, data, h.Checkpoint())
+	if data[0] == checkpointVersion {
+		require.Equal(t, data, h.Checkpoint())
+	}
 	r := h.Recommend(DefaultPolicy(1))
 	for _, e := range []Estimate{r.CPU, r.Memory} {
 		require.LessOrEqual(t, e.LowerBound, e.Target)

@@ -17,13 +17,13 @@ const DefaultHalfLife = 24 * time.Hour
 // change the history.
 var ErrInvalidSample = errors.New("invalid sample")
 
-// The range of sample times, in seconds since the epoch. The number of a window must be above 0.
+// The range of sample times, in seconds since the epoch. The number of a slot must be above 0.
 const (
 	minTime = windowLength
 	maxTime = 253402300799
 )
 
-// History holds the past usage of a container. Its size is fixed, below 1.5 KiB. It has no pointers,
+// History holds the past usage of a container. Its size is fixed, at most 1 KiB. It has no pointers,
 // so an assignment is a copy. Create one with [New] or [Restore].
 //
 // Add the samples of any number of pods, in any order. Add each sample only once: samples have no
@@ -34,6 +34,8 @@ type History struct {
 	cpu histogram
 	// Memory usage.
 	memory peaks
+	// The slots with CPU samples.
+	covered coverage
 	// Half-life of the samples' weights, in seconds.
 	halfLife int64
 	// Times of the oldest and newest CPU sample in seconds since the epoch, and the number of CPU
@@ -69,9 +71,9 @@ func (h *History) SetHalfLife(halfLife time.Duration) {
 }
 
 // LastSample returns the time of the newest sample, or the zero time if there is no sample. For
-// memory samples and OOM kills only the day is stored, so LastSample returns its start.
+// memory samples and OOM kills only a slot of three hours is stored, so LastSample returns its start.
 func (h *History) LastSample() time.Time {
-	newest := max(h.last, int64(h.memory.newest())*windowLength)
+	newest := max(h.last, int64(h.memory.newest)*slotLength)
 	if newest == 0 {
 		return time.Time{}
 	}
@@ -96,6 +98,7 @@ func (h *History) AddCPU(at time.Time, cores float64) error {
 		return fmt.Errorf("%w: %v cores", ErrInvalidSample, cores)
 	}
 	h.advance(seconds)
+	h.covered.add(slotOf(h.last) - slotOf(seconds))
 	h.cpu.add(cpuScale.bucket(cores*1000), h.weight(seconds))
 	if h.samples == 0 || seconds < h.first {
 		h.first = seconds
@@ -104,28 +107,28 @@ func (h *History) AddCPU(at time.Time, cores float64) error {
 	return nil
 }
 
-// AddMemory adds a sample of memory usage in bytes. Only the peak of each window counts; a window
-// is one day in UTC. A sample that is more than four weeks older than the newest one does not
-// count. An error wraps [ErrInvalidSample].
+// AddMemory adds a sample of memory usage in bytes. Only the peak of each window of 24 hours counts.
+// Windows are counted back from the newest sample. A sample that is more than four weeks older than
+// the newest one does not count. An error wraps [ErrInvalidSample].
 func (h *History) AddMemory(at time.Time, bytes int64) error {
-	window, bytes, err := windowOf(at, bytes)
+	slot, bytes, err := memorySample(at, bytes)
 	if err != nil {
 		return err
 	}
-	h.memory.addUse(window, bytes)
+	h.memory.raise(slot, float64(bytes))
 	return nil
 }
 
-// AddOOMKill records that the container ran out of memory while it requested the given bytes (0 if
-// it had no request). It counts as a sample of max(used * 1.2, used + 100 Mi). Here, used is the
-// request, or the highest usage added so far in the same window if that is higher. The caller adds
-// each kill once. An error wraps [ErrInvalidSample].
-func (h *History) AddOOMKill(at time.Time, requestBytes int64) error {
-	window, requestBytes, err := windowOf(at, requestBytes)
+// AddOOMKill records that the container ran out of memory while it had the given bytes: its limit,
+// or its request if it had no limit, or 0. It counts as a sample of max(bytes * 1.2, bytes + 100
+// Mi). It depends on nothing else, so a kill that is added twice counts once. An error wraps
+// [ErrInvalidSample].
+func (h *History) AddOOMKill(at time.Time, bytes int64) error {
+	slot, bytes, err := memorySample(at, bytes)
 	if err != nil {
 		return err
 	}
-	h.memory.addOOMKill(window, requestBytes)
+	h.memory.raise(slot, need(bytes))
 	return nil
 }
 
@@ -140,6 +143,9 @@ func (h *History) Merge(other *History) {
 		h.first = added.first
 	}
 	h.advance(added.last)
+	for n := range h.covered {
+		h.covered[n] |= added.covered[n]
+	}
 	h.samples += added.samples
 	for n, weight := range added.cpu {
 		h.cpu[n] += weight
@@ -167,6 +173,7 @@ func (h *History) advance(seconds int64) {
 		return
 	}
 	before := h.reference()
+	h.covered.advance(slotOf(seconds) - slotOf(h.last))
 	h.last = seconds
 	if after := h.reference(); after > before {
 		h.cpu.rescale(math.Exp2(float64(before-after) / float64(h.halfLife)))
@@ -182,9 +189,9 @@ func secondsOf(at time.Time) (int64, error) {
 	return seconds, nil
 }
 
-// windowOf returns the window of a memory sample, and its bytes capped at the highest amount that
+// memorySample returns the slot of a memory sample, and its bytes capped at the highest amount that
 // is recommended.
-func windowOf(at time.Time, bytes int64) (int32, int64, error) {
+func memorySample(at time.Time, bytes int64) (int32, int64, error) {
 	seconds, err := secondsOf(at)
 	if err != nil {
 		return 0, 0, err
@@ -192,5 +199,5 @@ func windowOf(at time.Time, bytes int64) (int32, int64, error) {
 	if bytes < 0 {
 		return 0, 0, fmt.Errorf("%w: %d bytes of memory", ErrInvalidSample, bytes)
 	}
-	return int32(seconds / windowLength), min(bytes, int64(memoryScale.limit)), nil
+	return slotOf(seconds), min(bytes, int64(memoryScale.limit)), nil
 }

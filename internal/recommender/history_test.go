@@ -46,13 +46,13 @@ func TestLastSampleIsNewestNotLastAdded(t *testing.T) {
 	addCPU(t, h, monday, 1)
 	assert.Equal(t, monday.Add(day), h.LastSample())
 	addMemory(t, h, monday.Add(day+time.Hour), 1)
-	assert.Equal(t, monday.Add(day), h.LastSample(), "only the day of a memory sample is stored")
+	assert.Equal(t, monday.Add(day), h.LastSample(), "only the slot of a memory sample is stored")
 }
 
-func TestLastSampleIsDayOfOOMKillWithoutUsage(t *testing.T) {
+func TestLastSampleIsSlotOfOOMKillWithoutUsage(t *testing.T) {
 	h := New(DefaultHalfLife)
-	require.NoError(t, h.AddOOMKill(monday.Add(day+time.Hour), 300*mebi))
-	assert.Equal(t, monday.Add(day), h.LastSample())
+	require.NoError(t, h.AddOOMKill(monday.Add(day+4*time.Hour), 300*mebi))
+	assert.Equal(t, monday.Add(day+3*time.Hour), h.LastSample())
 	assert.True(t, h.FirstSample().IsZero(), "there is no CPU sample")
 }
 
@@ -71,43 +71,58 @@ func TestHalfLifeBelowOneSecondMeansDefault(t *testing.T) {
 	assert.Equal(t, 90*time.Second, New(90*time.Second).HalfLife())
 }
 
-// peakOf returns the effective peak of the window that contains the time.
-func peakOf(h *History, at time.Time) int64 {
-	p := h.memory.at(int32(at.Unix() / windowLength))
-	return max(p.used, p.needed)
+// newestPeak returns the histogram that the newest peak gives.
+func newestPeak(h *History) histogram { return h.memory.histogram(1) }
+
+// peakOf returns the histogram of one peak.
+func peakOf(bytes float64) (h histogram) {
+	h.add(memoryScale.bucket(bytes), 1)
+	return h
 }
 
 func TestOOMKillRaisesNeedByAFifthOr100Mi(t *testing.T) {
 	for name, c := range map[string]struct {
-		peak, request, want int64
+		had  int64
+		want float64
 	}{
-		"small, request above peak: 300 + 100":        {200 * mebi, 300 * mebi, 400 * mebi},
-		"small, peak above request: 400 + 100":        {400 * mebi, 300 * mebi, 500 * mebi},
-		"no request and no peak: 0 + 100":             {0, 0, 100 * mebi},
-		"500 Mi, both rules are equal: 500 + 100":     {0, 500 * mebi, 600 * mebi},
-		"large, request above peak: 1000 * 1.2":       {200 * mebi, 1000 * mebi, 1200 * mebi},
-		"large, peak above request: 2000 * 1.2":       {2000 * mebi, 1000 * mebi, 2400 * mebi},
-		"beyond all buckets: 1e12 * 1.2, no overflow": {0, math.MaxInt64, 1.2e12},
+		"small: 300 + 100":                            {300 * mebi, 400 * mebi},
+		"neither limit nor request: 0 + 100":          {0, 100 * mebi},
+		"500 Mi, both rules are equal: 500 + 100":     {500 * mebi, 600 * mebi},
+		"large: 1000 * 1.2":                           {1000 * mebi, 1200 * mebi},
+		"beyond all buckets: 1e12 * 1.2, no overflow": {math.MaxInt64, 1.2e12},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := New(DefaultHalfLife)
-			addMemory(t, h, monday, c.peak)
-			require.NoError(t, h.AddOOMKill(monday.Add(time.Hour), c.request))
-			assert.Equal(t, c.want, peakOf(h, monday))
+			require.NoError(t, h.AddOOMKill(monday.Add(time.Hour), c.had))
+			assert.Equal(t, peakOf(c.want), newestPeak(h))
 		})
 	}
 }
 
-func TestRepeatedOOMKillsAtSameRequestCountOnce(t *testing.T) {
+// What other pods used, or the same pod with more memory, does not say what this kill shows.
+func TestNeedOfOOMKillDoesNotDependOnUsage(t *testing.T) {
+	for name, used := range map[string]int64{"lower": 200 * mebi, "higher": 380 * mebi} {
+		before, after := New(DefaultHalfLife), New(DefaultHalfLife)
+		addMemory(t, before, monday, used)
+		require.NoError(t, before.AddOOMKill(monday, 300*mebi))
+		require.NoError(t, after.AddOOMKill(monday, 300*mebi))
+		addMemory(t, after, monday, used)
+		assert.Equal(t, peakOf(400*mebi), newestPeak(before), name)
+		assert.Equal(t, before, after, "%s usage, before and after the kill", name)
+	}
+}
+
+func TestRepeatedOOMKillsAtSameAmountCountOnce(t *testing.T) {
 	h := New(DefaultHalfLife)
 	addMemory(t, h, monday, 290*mebi)
 	for range 10 {
 		require.NoError(t, h.AddOOMKill(monday.Add(time.Hour), 300*mebi))
+		addMemory(t, h, monday.Add(time.Hour), 390*mebi)
 	}
-	assert.Equal(t, int64(400*mebi), peakOf(h, monday), "300 + 100, only once")
+	assert.Equal(t, peakOf(400*mebi), newestPeak(h), "300 + 100, only once")
 
 	require.NoError(t, h.AddOOMKill(monday.Add(time.Hour), 400*mebi))
-	assert.Equal(t, int64(500*mebi), peakOf(h, monday), "a kill at a higher request shows a higher need")
+	assert.Equal(t, peakOf(500*mebi), newestPeak(h), "a kill at a higher amount shows a higher need")
 }
 
 func TestOOMKillWithoutMemorySamplesGivesRecommendation(t *testing.T) {
@@ -125,30 +140,33 @@ func TestOnlyHighestMemorySampleOfWindowCounts(t *testing.T) {
 	addMemory(t, h, monday, 300*mebi)
 	addMemory(t, h, monday.Add(day-time.Second), 600*mebi)
 	addMemory(t, h, monday.Add(time.Hour), 500*mebi)
-	var want histogram
-	want.add(memoryScale.bucket(600*mebi), 1)
-	assert.Equal(t, want, h.memory.histogram(windowLength))
+	assert.Equal(t, peakOf(600*mebi), h.memory.histogram(windowLength))
 
-	addMemory(t, h, monday.Add(day), 100*mebi)
-	want = histogram{}
+	addMemory(t, h, monday.Add(2*day-time.Second), 100*mebi)
+	want := peakOf(600 * mebi)
+	want.add(memoryScale.bucket(500*mebi), 0.5)
+	assert.Equal(t, want, h.memory.histogram(windowLength), "the highest peak is 24 hours old")
+
+	addMemory(t, h, monday.Add(2*day), 100*mebi)
+	want = peakOf(100 * mebi)
 	want.add(memoryScale.bucket(600*mebi), 0.5)
-	want.add(memoryScale.bucket(100*mebi), 1)
 	assert.Equal(t, want, h.memory.histogram(windowLength), "the next window has its own peak")
 }
 
 func TestPeaksOlderThanFourWeeksAreDroppedInAnyOrder(t *testing.T) {
-	older, old, kept, newest := monday.Add(-day), monday, monday.Add(day), monday.Add(windowCount*day)
+	kept, newest := monday, monday.Add(windowCount*day)
+	older, old := monday.Add(-day), monday.Add(-time.Second)
+	bytes := map[time.Time]int64{older: 1000 * mebi, old: 800 * mebi, kept: 300 * mebi, newest: 500 * mebi}
 	for name, order := range map[string][]time.Time{
 		"oldest first": {older, old, kept, newest}, "newest first": {newest, kept, old, older}, "oldest last": {kept, newest, old, older},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := New(7 * day)
 			for _, at := range order {
-				addMemory(t, h, at, at.Unix()/windowLength*mebi)
+				addMemory(t, h, at, bytes[at])
 			}
-			var want histogram
-			want.add(memoryScale.bucket(float64(newest.Unix()/windowLength*mebi)), 1)
-			want[memoryScale.bucket(float64(kept.Unix()/windowLength*mebi))] += float32(math.Exp2(-27. / 7))
+			want := peakOf(500 * mebi)
+			want[memoryScale.bucket(300*mebi)] = float32(math.Exp2(-27. / 7))
 			assert.Equal(t, want, h.memory.histogram(h.halfLife))
 
 			restored, err := Restore(h.Checkpoint())
@@ -233,20 +251,18 @@ func TestSampleAfterYearsReplacesOlderUsage(t *testing.T) {
 	assert.Equal(t, int64(363*mebi), r.Memory.Target)
 }
 
-func TestMergeKeepsHigherPeakAndHigherNeed(t *testing.T) {
+func TestMergeKeepsHigherPeak(t *testing.T) {
 	for name, swap := range map[string]bool{"higher into lower": false, "lower into higher": true} {
 		lower, higher := New(day), New(day)
-		addMemory(t, lower, monday, 300*mebi)
+		addMemory(t, lower, monday, 1000*mebi)
 		require.NoError(t, lower.AddOOMKill(monday, 300*mebi))
-		addMemory(t, higher, monday, 1000*mebi)
-		require.NoError(t, higher.AddOOMKill(monday, 300*mebi))
+		addMemory(t, higher, monday, 300*mebi)
+		require.NoError(t, higher.AddOOMKill(monday, 1000*mebi))
 		if swap {
 			lower, higher = higher, lower
 		}
 		lower.Merge(higher)
-		p := lower.memory.at(int32(monday.Unix() / windowLength))
-		assert.Equal(t, int64(1000*mebi), p.used, name)
-		assert.Equal(t, int64(1200*mebi), p.needed, name)
+		assert.Equal(t, peakOf(1200*mebi), newestPeak(lower), name)
 	}
 }
 

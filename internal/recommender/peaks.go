@@ -11,89 +11,90 @@ const (
 	// weeks. At the default half-life the oldest has weight 2^-27.
 	windowCount = 28
 
-	// An OOM kill shows that the container needs more than it used. The need is higher by a
-	// fifth, and by at least 100 Mi (model/aggregations_config.go, DefaultOOMBumpUpRatio and
+	// slotLength is the length of a slot in seconds. Windows consist of whole slots, so that they
+	// slide: they are counted back from the slot of the newest sample, and not from midnight.
+	slotLength = 3 * 60 * 60
+
+	// slotsPerWindow is the number of slots in each window but the newest, which also has the
+	// slot of the newest sample. So it covers the last 24 hours at any time.
+	slotsPerWindow = windowLength / slotLength
+
+	// slotCount is the number of slots in all windows.
+	slotCount = windowCount*slotsPerWindow + 1
+
+	// minPeakWeight is the smallest weight of a peak that counts. A float32 cannot hold the sum of
+	// a smaller one and all others.
+	minPeakWeight = 1.0 / (1 << 24)
+
+	// An OOM kill shows that the container needs more than it had. The need is higher by a fifth,
+	// and by at least 100 Mi (model/aggregations_config.go, DefaultOOMBumpUpRatio and
 	// DefaultOOMMinBumpUp).
 	oomFraction = 5
 	oomMinimum  = 100 * mebi
 )
 
-// peak is the highest use of memory in one window, in bytes.
-type peak struct {
-	window int32 // Number of the window since the epoch; 0 if there is no peak.
-	used   int64 // Highest usage sample.
-	needed int64 // Highest need shown by an OOM kill; 0 without a kill.
+// slotOf returns the number of the slot of a time, since the epoch.
+func slotOf(seconds int64) int32 { return int32(seconds / slotLength) }
+
+// windowOf returns how many windows a slot is older than the newest one.
+func windowOf(newest, slot int32) int32 { return max(newest-slot-1, 0) / slotsPerWindow }
+
+// peaks holds the highest use of memory in each slot of the past four weeks, and the highest need
+// that an OOM kill showed. The content depends on the set of samples and not on their order.
+type peaks struct {
+	newest int32 // Number of the newest slot with a peak; 0 if there is no peak.
+	// buckets has the peak of slot s at index s modulo slotCount, as the number of its bucket
+	// plus 1. It is 0 if there is no peak.
+	buckets [slotCount]uint8
 }
 
-// peaks holds the peak of window w at index w modulo windowCount. The content depends on the set
-// of samples and not on their order: each slot holds the newest window with that index, and the
-// maximum of that window.
-type peaks [windowCount]peak
-
-// at returns the peak of a window, for the caller to raise. It returns nil if a newer window
-// occupies the slot.
-func (p *peaks) at(window int32) *peak {
-	slot := &p[window%windowCount]
-	if slot.window > window {
-		return nil
-	}
-	if slot.window < window {
-		*slot = peak{window: window}
-	}
-	return slot
+// raise raises the peak of a slot to an amount of bytes. It ignores a slot that is too old.
+func (p *peaks) raise(slot int32, bytes float64) {
+	p.raiseTo(slot, uint8(memoryScale.bucket(bytes)+1))
 }
 
-// addUse raises the peak of a window to the usage if the peak is lower.
-func (p *peaks) addUse(window int32, bytes int64) {
-	if slot := p.at(window); slot != nil {
-		slot.used = max(slot.used, bytes)
+// raiseTo raises the peak of a slot to a bucket, given plus 1.
+func (p *peaks) raiseTo(slot int32, bucket uint8) {
+	if slot <= p.newest-slotCount {
+		return
 	}
+	for next := max(p.newest, slot-slotCount) + 1; next <= slot; next++ {
+		p.buckets[next%slotCount] = 0 // Forget the slot that is four weeks older.
+	}
+	p.newest = max(p.newest, slot)
+	at := &p.buckets[slot%slotCount]
+	*at = max(*at, bucket)
 }
 
-// addOOMKill raises the peak of a window to the need of a container that ran out of memory while
-// it requested the given amount (model/container.go, RecordOOM). The need that an earlier kill
-// showed does not count as used. Otherwise the need would grow with each kill of a container that
-// is killed repeatedly before it gets more memory.
-func (p *peaks) addOOMKill(window int32, request int64) {
-	if slot := p.at(window); slot != nil {
-		used := max(request, slot.used)
-		slot.needed = max(slot.needed, used+oomMinimum, used+used/oomFraction)
-	}
+// need returns what a container needs that ran out of memory while it had an amount of bytes
+// (model/container.go, RecordOOM).
+func need(bytes int64) float64 {
+	return float64(max(bytes+oomMinimum, bytes+bytes/oomFraction))
 }
 
 // merge adds the peaks of other.
 func (p *peaks) merge(other *peaks) {
-	for _, added := range other {
-		if added.window == 0 {
-			continue
-		}
-		if slot := p.at(added.window); slot != nil {
-			slot.used = max(slot.used, added.used)
-			slot.needed = max(slot.needed, added.needed)
+	for age := range min(slotCount, other.newest) {
+		slot := other.newest - age
+		if bucket := other.buckets[slot%slotCount]; bucket > 0 {
+			p.raiseTo(slot, bucket)
 		}
 	}
 }
 
-// newest returns the newest window with a peak, or 0 if there is no peak.
-func (p *peaks) newest() int32 {
-	var newest int32
-	for _, peak := range p {
-		newest = max(newest, peak.window)
-	}
-	return newest
-}
-
-// histogram returns the histogram of the peaks. A peak of the newest window has weight 1. The
-// weight halves with each half-life, given in seconds, that a window is older.
+// histogram returns the histogram of the windows' peaks. The peak of the newest window has weight
+// 1. The weight halves with each half-life, given in seconds, that a window is older.
 func (p *peaks) histogram(halfLife int64) (h histogram) {
-	newest := p.newest()
-	for _, peak := range p {
-		age := newest - peak.window
-		if peak.window == 0 || age >= windowCount {
-			continue
+	var highest [windowCount]uint8
+	for age := range min(slotCount, p.newest) {
+		window := &highest[windowOf(p.newest, p.newest-age)]
+		*window = max(*window, p.buckets[(p.newest-age)%slotCount])
+	}
+	for age, bucket := range &highest {
+		weight := math.Exp2(-float64(age) * windowLength / float64(halfLife))
+		if bucket > 0 && weight >= minPeakWeight {
+			h.add(int(bucket-1), weight)
 		}
-		bytes := float64(max(peak.used, peak.needed))
-		h.add(memoryScale.bucket(bytes), math.Exp2(-float64(age)*windowLength/float64(halfLife)))
 	}
 	return h
 }

@@ -2,6 +2,7 @@ package recommender
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"math/rand"
 	"reflect"
@@ -96,26 +97,46 @@ func byFormula(u usage, s scale, amount, weight func(sample) float64, confidence
 	return e
 }
 
-// peaksByFormula returns the highest memory sample of each day.
+// peaksByFormula returns the highest memory sample of each 24 hours. They are counted back from the
+// end of the eighth of a day before the one of the newest sample.
 func peaksByFormula(u usage) usage {
+	const slot = 3 * 3600
+	newest := lastSecond(u) / slot
 	highest := map[int64]sample{}
 	for _, s := range u {
-		if window := s.second / windowLength; s.bytes >= highest[window].bytes {
-			highest[window] = sample{second: window * windowLength, bytes: s.bytes}
+		window := int64(0)
+		if age := newest - s.second/slot; age > 0 {
+			window = (age - 1) / 8
+		}
+		if s.bytes >= highest[window].bytes {
+			highest[window] = sample{second: monday.Unix() - window*86400, bytes: s.bytes}
 		}
 	}
-	peaks := make(usage, 0, len(highest))
-	for _, s := range highest {
-		peaks = append(peaks, s)
+	return slices.Collect(maps.Values(highest))
+}
+
+func firstSecond(u usage) int64 {
+	return slices.MinFunc(u, func(a, b sample) int { return int(a.second - b.second) }).second
+}
+
+func lastSecond(u usage) int64 {
+	return slices.MaxFunc(u, func(a, b sample) int { return int(a.second - b.second) }).second
+}
+
+// gapless returns the samples, and between them samples of the first one's usage, so that there is
+// never a day without samples.
+func (u usage) gapless() usage {
+	filled := slices.Clone(u)
+	for second := firstSecond(u); second < lastSecond(u); second += 86400 {
+		filled = append(filled, sample{second, u[0].milli, u[0].bytes})
 	}
-	return peaks
+	return filled
 }
 
 func TestPropertyRecommendationMatchesFormulasAtAnyReferenceTime(t *testing.T) {
 	check(t, func(u usage) bool {
-		first := slices.MinFunc(u, func(a, b sample) int { return int(a.second - b.second) }).second
-		last := slices.MaxFunc(u, func(a, b sample) int { return int(a.second - b.second) }).second
-		confidence := min(float64(last-first)/86400, float64(len(u))/1440)
+		u = u.gapless()
+		confidence := min(float64(lastSecond(u)-firstSecond(u))/86400, float64(len(u))/1440)
 		decayed := func(s sample) float64 { return math.Exp2(float64(s.second-monday.Unix()) / 86400) }
 		milli := func(s sample) float64 { return s.milli }
 		bytes := func(s sample) float64 { return float64(s.bytes) }
@@ -189,9 +210,9 @@ func TestPropertyNewestOOMKillRaisesTargetAboveRequest(t *testing.T) {
 func TestPropertyMemoryTargetExceedsNewestPeakByMargin(t *testing.T) {
 	check(t, func(u usage) bool {
 		h := u.addTo(New(DefaultHalfLife))
-		newest, peak := h.LastSample().Unix()/windowLength, int64(0)
+		peak := int64(0)
 		for _, s := range u {
-			if s.second/windowLength == newest {
+			if lastSecond(u)-s.second <= 86400 {
 				peak = max(peak, s.bytes)
 			}
 		}
@@ -247,7 +268,7 @@ func TestPropertyMergeEqualsAllSamplesInOneHistory(t *testing.T) {
 
 func TestPropertySetHalfLifeKeepsCPUEstimate(t *testing.T) {
 	check(t, func(u usage, hours uint8) bool {
-		h := u.addTo(New(DefaultHalfLife))
+		h := u.gapless().addTo(New(DefaultHalfLife))
 		want := h.Recommend(noLimits()).CPU
 		h.SetHalfLife(time.Duration(1+hours) * time.Hour)
 		return assert.Equal(t, want, h.Recommend(noLimits()).CPU)

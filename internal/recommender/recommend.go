@@ -113,7 +113,8 @@ type Estimate struct {
 type Recommendation struct {
 	// CPU is in milli-CPU, Memory in bytes.
 	CPU, Memory Estimate
-	// Samples is the number of CPU samples. Span is the time from the first to the last.
+	// Samples is the number of CPU samples. Span is the time from the first to the last, without
+	// those before a gap of four half-lives and at least a day.
 	Samples int64
 	Span    time.Duration
 }
@@ -127,15 +128,28 @@ func (h *History) Recommend(policy Policy) Recommendation {
 		CPU:     policy.estimate(&h.cpu, cpuScale, policy.CPU, confidence),
 		Memory:  policy.estimate(&memory, memoryScale, policy.Memory, confidence),
 		Samples: h.samples,
-		Span:    time.Duration(h.last-h.first) * time.Second,
+		Span:    time.Duration(h.span()) * time.Second,
 	}
+}
+
+// span returns the seconds from the first sample to the last. A long gap separates the samples
+// before it from those after it: they are still in the histograms, but add no confidence. If there
+// is such a gap, the span is up to one slot too short, because only slots are stored.
+func (h *History) span() int64 {
+	gap := max(minGap, gapHalfLives*h.halfLife) / slotLength
+	age, isBehindGap := h.covered.oldest(gap)
+	slot := slotOf(h.last) - age
+	if !isBehindGap || slot == slotOf(h.first) {
+		return h.last - h.first
+	}
+	return max(0, h.last-int64(slot+1)*slotLength)
 }
 
 // confidence returns the extent of the history in days with one sample per minute:
 // min(span / 24 h, samples / 1440) (logic/estimator.go, getConfidence). It is 0 if there is at most
 // one sample.
 func (h *History) confidence() float64 {
-	days := float64(h.last-h.first) / (24 * 60 * 60)
+	days := float64(h.span()) / (24 * 60 * 60)
 	return min(days, float64(h.samples)/samplesPerDay)
 }
 

@@ -111,16 +111,19 @@ func TestRecommendationMatchesPublishedFormulas(t *testing.T) {
 			samples: []addSeries{cpuAt(0, 8, 0.12), cpuAt(0, 2, 0.5)},
 			cpu:     uncapped(0, 588, 1000000),
 		},
-		// Peaks of 600, 300 and 300 Mi on three days have weights 1/4, 1/2 and 1 of 1.75. 300 Mi has
-		// a share of 0.857, so the target is high. Without CPU samples, the confidence is 0.
+		// The first peak is up to 27 hours older than the second, so it is in the window before. Peaks
+		// of 600, 300 and 300 Mi in three windows have weights 1/4, 1/2 and 1 of 1.75. 300 Mi has a
+		// share of 0.857, so the target is high. Without CPU samples, the confidence is 0.
 		"memory lower for two days": {
-			samples: []addSeries{memoryAt(0, 600*mebi), memoryAt(day, 300*mebi), memoryAt(2*day, 300*mebi)},
+			samples: []addSeries{memoryAt(0, 600*mebi), memoryAt(27*time.Hour, 300*mebi), memoryAt(54*time.Hour, 300*mebi)},
 			memory:  uncapped(0, 729, 953675),
 		},
 		// One more day: 600 Mi has 1/8 of 1.875, so 300 Mi has 0.933 and the target is low.
 		"memory lower for three days": {
-			samples: []addSeries{memoryAt(0, 600*mebi), memoryAt(day, 300*mebi), memoryAt(2*day, 300*mebi), memoryAt(3*day, 300*mebi)},
-			memory:  uncapped(0, 363, 953675),
+			samples: []addSeries{
+				memoryAt(0, 600*mebi), memoryAt(27*time.Hour, 300*mebi), memoryAt(54*time.Hour, 300*mebi), memoryAt(81*time.Hour, 300*mebi),
+			},
+			memory: uncapped(0, 363, 953675),
 		},
 		// Zero usage is in the first bucket: 10m * 1.15 = 11.5m, 10 MB * 1.15 = 10.97 Mi.
 		"idle for one sample": {

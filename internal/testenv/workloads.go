@@ -94,22 +94,26 @@ func OOMKillTime(n int) time.Time {
 }
 
 // OOMKill writes the status that the kubelet writes when a container has run out of memory for
-// the nth time and was restarted.
+// the nth time and was restarted. The resources in the status stay the same.
 func OOMKill(t testing.TB, env *Environment, pod *corev1.Pod, container string, n int) {
 	t.Helper()
 	Refresh(t, env, pod)
+	end := &corev1.ContainerStateTerminated{ExitCode: 137, Reason: pods.ReasonOOMKilled, FinishedAt: metav1.NewTime(OOMKillTime(n))}
 	status := corev1.ContainerStatus{
 		Name: container, RestartCount: int32(n),
-		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
-		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: 137, Reason: pods.ReasonOOMKilled, FinishedAt: metav1.NewTime(OOMKillTime(n)),
-		}},
+		State:                corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}},
+		LastTerminationState: corev1.ContainerState{Terminated: end},
 	}
 	index := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container })
 	if index < 0 {
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
 	} else {
-		pod.Status.ContainerStatuses[index] = status
+		previous := &pod.Status.ContainerStatuses[index]
+		status.Resources = previous.Resources
+		if previous.State.Running != nil {
+			end.StartedAt = previous.State.Running.StartedAt
+		}
+		*previous = status
 	}
 	require.NoError(t, env.Client.Status().Update(context.Background(), pod))
 }

@@ -25,6 +25,28 @@ type OOMKill struct {
 
 	// Time when the container terminated.
 	FinishedAt metav1.Time `json:"finishedAt"`
+
+	// Memory that was in force, in bytes: the limit of the container, or its request if it had no
+	// limit.
+	// +optional
+	Memory int64 `json:"memory,omitempty"`
+
+	// Run of the container that was observed last.
+	// +optional
+	Run *ContainerRun `json:"run,omitempty"`
+}
+
+// ContainerRun is the time from a start of a container to its end.
+type ContainerRun struct {
+	// Time when the container started.
+	StartedAt metav1.Time `json:"startedAt"`
+
+	// Memory of the container in the status of the pod, in bytes.
+	ReportedMemory int64 `json:"reportedMemory"`
+
+	// Memory that the container really has, in bytes. It is less than the reported memory if the
+	// pod was resized while the container did not run.
+	MemoryInForce int64 `json:"memoryInForce"`
 }
 
 // PastTarget is a target that was recommended in the past.

@@ -242,7 +242,8 @@ type ContainerRecommendation struct {
 	// +optional
 	Samples int64 `json:"samples,omitempty"`
 
-	// Time between the first and the last of these samples.
+	// Time between the first and the last of these samples. Samples before a gap of more than four
+	// half-lives, and at least a day, do not count.
 	// +optional
 	Span metav1.Duration `json:"span,omitzero"`
 
