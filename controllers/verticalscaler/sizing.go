@@ -40,7 +40,7 @@ func (s *scope) recommendedSizes() []autoscalingv1beta1.ContainerSizing {
 		maps.DeleteFunc(target, func(name corev1.ResourceName, _ resource.Quantity) bool { return s.scaledByHPA[name] != "" })
 		targets[container.Name] = target
 	}
-	return sizing.Template(&s.scaler.Spec, template, targets, s.constraints.LimitRanges)
+	return sizing.Template(&s.scaler.Spec, template, targets, s.constraints)
 }
 
 // recommendedFor returns the target of a container, or nil.

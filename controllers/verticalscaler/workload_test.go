@@ -104,11 +104,11 @@ func immediateBehavior() *autoscalingv1beta1.Behavior {
 	}
 }
 
-// fixedPolicies returns policies that recommend the same size for each container, regardless of
-// its usage.
+// fixedPolicies returns policies that recommend the same size for each container: at least the
+// recommendation for the usage of a workload. They have no maxAllowed, which bounds limits too.
 func fixedPolicies(size corev1.ResourceList) []autoscalingv1beta1.ContainerPolicy {
 	amounts := &autoscalingv1beta1.ResourceAmounts{CPU: new(size.Cpu().DeepCopy()), Memory: new(size.Memory().DeepCopy())}
-	return []autoscalingv1beta1.ContainerPolicy{{ContainerName: "*", MinAllowed: amounts, MaxAllowed: amounts}}
+	return []autoscalingv1beta1.ContainerPolicy{{ContainerName: "*", MinAllowed: amounts}}
 }
 
 // useInitialMode makes the scaler of a workload size only new pods.

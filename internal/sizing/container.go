@@ -13,12 +13,12 @@ import (
 // sizeContainer returns the size that a container of the Deployment's template gets in a new
 // pod. The size is empty if the scaler's policy excludes the container or if there is no target.
 //
-// The limit keeps its ratio to the request, unless the policy controls requests only. The
-// request does not exceed the limit, and both are within the LimitRanges. Otherwise, the API
+// The limit follows the request as limitFor describes, unless the policy controls requests only.
+// The request does not exceed the limit, and both are within the LimitRanges. Otherwise, the API
 // server would reject the pod. A resource with a limit of 0 gets no size because it can have no
 // request.
 func sizeContainer(
-	spec *autoscalingv1beta1.VerticalScalerSpec, container *corev1.Container, target corev1.ResourceList, ranges []corev1.LimitRange,
+	spec *autoscalingv1beta1.VerticalScalerSpec, container *corev1.Container, target corev1.ResourceList, constraints Constraints,
 ) autoscalingv1beta1.ContainerSizing {
 	size := autoscalingv1beta1.ContainerSizing{ContainerName: container.Name}
 	policy := policyOf(spec, container.Name)
@@ -26,7 +26,7 @@ func sizeContainer(
 		return size
 	}
 	requestsOnly := policy != nil && policy.ControlledValues == autoscalingv1beta1.ControlledValuesRequestsOnly
-	resources := withDefaults(container.Resources, ranges)
+	resources := withDefaults(container.Resources, constraints.LimitRanges)
 	for _, r := range sizedResources {
 		quantity, hasTarget := target[r.name]
 		if !hasTarget || !controls(policy, r.name) {
@@ -36,12 +36,12 @@ func sizeContainer(
 		if _, isLimited := resources.Limits[r.name]; isLimited && current.limit == 0 {
 			continue
 		}
-		request, allowed := r.amountOf(&quantity), r.allowedForContainers(ranges)
+		request, allowed := r.amountOf(&quantity), r.allowedForContainers(constraints.LimitRanges)
 		if requestsOnly || current.limit == 0 {
 			r.set(&size.Requests, current.requestWithSameLimit(request, allowed))
 			continue
 		}
-		sized := r.scale(current, request, allowed)
+		sized := r.scale(current, request, r.highestLimit(policy, constraints), allowed)
 		r.set(&size.Requests, sized.request)
 		if sized.limit > 0 {
 			r.set(&size.Limits, sized.limit)
@@ -69,18 +69,11 @@ func (p pair) requestWithSameLimit(request int64, allowed allowedAmounts) int64 
 	return min(request, p.limit)
 }
 
-// scale changes the request and keeps the ratio of the limit to the request, as far as both
-// are allowed. The limit of current is set.
-func (r sizedResource) scale(current pair, request int64, allowed allowedAmounts) pair {
+// scale changes the request, and the limit with it, as far as both are allowed. The limit of
+// current is set.
+func (r sizedResource) scale(current pair, request, highestLimit int64, allowed allowedAmounts) pair {
 	request = allowed.clamp(request)
-	limit := max(request, current.limit)
-	if current.request > 0 {
-		limit = multiplyDivide(request, current.limit, current.request)
-	}
-	if limit != request {
-		limit = (limit + r.limitStep - 1) / r.limitStep * r.limitStep
-	}
-	limit = allowed.clamp(limit)
+	limit := allowed.clamp(r.limitFor(current, request, highestLimit))
 	request = min(request, limit)
 	if allowed.maxRatio > 0 {
 		limit = max(request, min(limit, int64(float64(request)*allowed.maxRatio)))

@@ -43,7 +43,7 @@ func (s *simulation) addMinute(t *testing.T, now time.Time, cores float64, bytes
 			s.targets[r.name] = append(s.targets[r.name], pastTarget{now, r.amountIn(current[0].Target)})
 		}
 	}
-	due, _ := Due(nil, &s.app, sizeContainer(spec, &s.app, s.recommended[0].Target, nil), &s.recommended[0],
+	due, _ := Due(nil, &s.app, sizeContainer(spec, &s.app, s.recommended[0].Target, Constraints{}), &s.recommended[0],
 		func(name corev1.ResourceName, window time.Duration) (lowest, highest int64, ok bool) {
 			return targetsSince(s.targets[name], now.Add(-window))
 		}, false)
