@@ -100,7 +100,7 @@ func immediateBehavior() *autoscalingv1beta1.Behavior {
 	return &autoscalingv1beta1.Behavior{
 		ScaleUp:   rules,
 		ScaleDown: &autoscalingv1beta1.ScaleDownRules{ScalingRules: *rules.DeepCopy(), MinimumHistorySeconds: new(int32(0))},
-		Rollout: &autoscalingv1beta1.RolloutRules{CooldownSeconds: new(int32(0))},
+		Rollout:   &autoscalingv1beta1.RolloutRules{CooldownSeconds: new(int32(0))},
 	}
 }
 

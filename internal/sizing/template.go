@@ -229,9 +229,10 @@ func SetTemplateLimits(sizes []autoscalingv1beta1.ContainerSizing, template *cor
 	limited := newLimitedPod(template, ranges)
 	for i := range sizes {
 		sizes[i].TemplateLimits = nil
+		container := limited.container(sizes[i].ContainerName)
 		for _, r := range sizedResources {
-			if _, isSet := sizes[i].Limits[r.name]; isSet {
-				r.set(&sizes[i].TemplateLimits, r.amountIn(limited.container(sizes[i].ContainerName).Resources.Limits))
+			if _, isSet := sizes[i].Limits[r.name]; isSet && container != nil {
+				r.set(&sizes[i].TemplateLimits, r.amountIn(container.Resources.Limits))
 			}
 		}
 	}
