@@ -38,7 +38,7 @@ func sizeContainer(
 		}
 		request, allowed := r.amountOf(&quantity), r.allowedForContainers(constraints.LimitRanges)
 		if requestsOnly || current.limit == 0 {
-			r.set(&size.Requests, current.requestWithSameLimit(request, allowed))
+			r.set(&size.Requests, r.requestWithSameLimit(current, request, allowed))
 			continue
 		}
 		sized := r.scale(current, request, r.highestLimit(policy, constraints), allowed)
@@ -57,28 +57,37 @@ func controls(policy *autoscalingv1beta1.ContainerPolicy, name corev1.ResourceNa
 }
 
 // requestWithSameLimit returns the allowed request that is closest to the desired one if the
-// limit stays the same.
-func (p pair) requestWithSameLimit(request int64, allowed allowedAmounts) int64 {
+// template's limit stays the same.
+func (r sizedResource) requestWithSameLimit(template pair, request int64, allowed allowedAmounts) int64 {
 	request = allowed.clamp(request)
-	if p.limit == 0 {
+	if template.limit == 0 {
 		return request
 	}
 	if allowed.maxRatio > 0 {
-		request = max(request, int64(math.Ceil(float64(p.limit)/allowed.maxRatio)))
+		request = max(request, int64(math.Ceil(float64(template.limit)/allowed.maxRatio)))
 	}
-	return min(request, p.limit)
+	return min(request, max(r.highestRequest(template, template.limit), template.request))
 }
 
-// scale changes the request, and the limit with it, as far as both are allowed. The limit of
-// current is set.
-func (r sizedResource) scale(current pair, request, highestLimit int64, allowed allowedAmounts) pair {
+// scale changes the request, and the limit with it, as far as both are allowed. The template has a
+// limit.
+func (r sizedResource) scale(template pair, request, highestLimit int64, allowed allowedAmounts) pair {
 	request = allowed.clamp(request)
-	limit := allowed.clamp(r.limitFor(current, request, highestLimit))
-	request = min(request, limit)
+	limit := allowed.clamp(r.limitFor(template, request, highestLimit))
+	request = min(request, max(r.highestRequest(template, limit), min(allowed.Min, limit)))
 	if allowed.maxRatio > 0 {
 		limit = max(request, min(limit, int64(float64(request)*allowed.maxRatio)))
 	}
 	return pair{request, limit}
+}
+
+// highestRequest returns the highest request that a limit allows. If the template's limit is above its
+// request, it stays so. Otherwise, the QoS class of the pod could change, and with it back and forth.
+func (r sizedResource) highestRequest(template pair, limit int64) int64 {
+	if template.limit > template.request && limit > r.limitStep {
+		return limit - r.limitStep
+	}
+	return limit
 }
 
 // maxAmount is the greatest amount that this package computes: 1 EiB, or about 10^15 cores.

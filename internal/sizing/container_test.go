@@ -214,8 +214,14 @@ func TestContainerPolicySelectsWhatIsSized(t *testing.T) {
 			policy: autoscalingv1beta1.ContainerPolicy{
 				ControlledResources: []autoscalingv1beta1.ControlledResource{"memory"}},
 			wantRequests: list("", "192Mi"), wantLimits: list("", "384Mi")},
-		"requests only, up to the limit": {
-			requests: requests, limits: limits, target: target, policy: requestsOnly, wantRequests: list("200m", "192Mi")},
+		// A request that equals the limit could change the QoS class of the pod.
+		"requests only, up to just below the limit": {
+			requests: requests, limits: limits, target: list("300m", "256Mi"), policy: requestsOnly, wantRequests: list("199m", "255Mi")},
+		"requests only, up to the limit if that is the request": {
+			requests: limits, limits: limits, target: target, policy: requestsOnly, wantRequests: list("200m", "192Mi")},
+		"requests only, not below the template's request": {
+			requests: list("", "262144k"), limits: list("", "262145k"), target: list("", "1Gi"), policy: requestsOnly,
+			wantRequests: list("", "256000Ki")},
 		"requests only, up to a default limit": {
 			target: target, policy: requestsOnly, ranges: limitRanges(corev1.LimitRangeItem{Default: list("250m", "1Gi")}),
 			wantRequests: list("250m", "192Mi")},
@@ -254,6 +260,14 @@ func TestSizeIsWithinAllLimitRangesForContainers(t *testing.T) {
 		"request above the max": {
 			requests: requests, limits: limits, target: list("2", "2Gi"),
 			ranges:       limitRanges(corev1.LimitRangeItem{Max: list("1", "1Gi")}),
+			wantRequests: list("999m", "1023Mi"), wantLimits: list("1", "1Gi")},
+		"request above the max, equal to the limit": {
+			requests: limits, limits: limits, target: list("2", "2Gi"),
+			ranges:       limitRanges(corev1.LimitRangeItem{Max: list("1", "1Gi")}),
+			wantRequests: list("1", "1Gi"), wantLimits: list("1", "1Gi")},
+		"only one amount allowed": {
+			requests: list("1", "1Gi"), limits: list("2", "2Gi"), target: list("2", "2Gi"),
+			ranges:       limitRanges(corev1.LimitRangeItem{Min: list("1", "1Gi"), Max: list("1", "1Gi")}),
 			wantRequests: list("1", "1Gi"), wantLimits: list("1", "1Gi")},
 		"request above the max without a limit": {
 			requests: requests, target: list("2", "2Gi"),
@@ -338,7 +352,7 @@ func TestPropertySizeIsWithinLimitAndLimitRange(t *testing.T) {
 				"request %d, limit %d, LimitRange max %d", newRequest, newLimit, upper) &&
 			assert.True(t, request != limit || requestsOnly || !hasLimit || newRequest == newLimit,
 				"request %d and limit %d were equal", newRequest, newLimit) &&
-			assert.True(t, request == limit || requestsOnly || !hasLimit || newRequest < newLimit || newLimit == upper,
+			assert.True(t, request == limit || requestsOnly || !hasLimit || newRequest < newLimit || newRequest <= lower || newLimit <= mebi,
 				"request %d and limit %d were not equal", newRequest, newLimit) &&
 			assert.True(t, policy.MaxAllowed == nil || requestsOnly || !hasLimit ||
 				newLimit <= max(highest, limit, newRequest+mebi, lower),
