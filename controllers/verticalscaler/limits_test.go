@@ -136,6 +136,7 @@ func TestPinnedSizeDoesNotReplaceTheLimitsOfANewTemplate(t *testing.T) {
 		scaler.Annotations = map[string]string{autoscalingv1beta1.AnnotationPin: "true"}
 	})
 	upgrades["helm upgrade"](t, w, raisedSmall)
+	w.meter.WaitUntilLearned(t) // The manager has observed the upgrade.
 	created := testenv.Create(t, env, w.newPod(newContainer("web", small, raisedSmall)))
 	testenv.RunPod(t, env, created)
 	created.Spec.Containers[0].Resources.Requests = testenv.Amounts("200m", "400Mi")
