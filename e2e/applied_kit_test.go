@@ -59,7 +59,7 @@ func recommendFixed(scaler *autoscalingv1beta1.VerticalScaler, requests corev1.R
 	scaler.Spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{
 		{ContainerName: "*", MinAllowed: amounts},
 	}
-	none := &autoscalingv1beta1.ResourceAmounts{CPU: ptr.To(resource.MustParse("0")), Memory: ptr.To(resource.MustParse("0"))}
+	none := &autoscalingv1beta1.ResourceAmounts{CPU: new(resource.MustParse("0")), Memory: new(resource.MustParse("0"))}
 	scaler.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{PodMinimum: none}
 }
 

@@ -32,15 +32,16 @@ func resources(request, limit string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: list(request), Limits: list(limit)}
 }
 
-func entry(request, limit, templateLimit string) autoscalingv1beta1.ContainerSize {
-	size := resources(request, limit)
+// entry returns the size of a container that requests 250.
+func entry(limit, templateLimit string) autoscalingv1beta1.ContainerSize {
+	size := resources("250", limit)
 	return autoscalingv1beta1.ContainerSize{Requests: size.Requests, Limits: size.Limits, TemplateLimits: resources("", templateLimit).Limits}
 }
 
 // creationTests have new pods whose template is, or is not, the one that the entry in the table was
 // computed from.
 func creationTests() map[string]creationTest {
-	above, equal, requestsOnly := entry("250", "500", "200"), entry("250", "250", "200"), entry("250", "", "")
+	above, equal, requestsOnly := entry("500", "200"), entry("250", "200"), entry("", "")
 	return map[string]creationTest{
 		"same template":                               {above, resources("100", "200"), resources("250", "500")},
 		"another limit":                               {above, resources("100", "300"), resources("250", "300")},
@@ -48,7 +49,7 @@ func creationTests() map[string]creationTest {
 		"another limit, equal to the request":         {above, resources("300", "300"), resources("300", "300")},
 		"another limit, equal to the entry's request": {above, resources("100", "250"), resources("100", "250")},
 		"no limit":                                         {above, resources("100", ""), resources("250", "")},
-		"limit without templateLimits":                     {entry("250", "500", ""), resources("100", "300"), resources("250", "300")},
+		"limit without templateLimits":                     {entry("500", ""), resources("100", "300"), resources("250", "300")},
 		"Guaranteed":                                       {equal, resources("200", "200"), resources("250", "250")},
 		"Guaranteed, limit without a request":              {equal, resources("", "200"), resources("250", "250")},
 		"Guaranteed, another limit":                        {equal, resources("300", "300"), resources("300", "300")},
@@ -58,7 +59,7 @@ func creationTests() map[string]creationTest {
 		"requests only, limit equal to the request":        {requestsOnly, resources("400", "400"), resources("250", "400")},
 		"requests only, limit equal to the entry's":        {requestsOnly, resources("100", "250"), resources("250", "250")},
 		"requests only, limit below the entry's request":   {requestsOnly, resources("100", "200"), resources("100", "200")},
-		"entry whose request exceeds its limit by mistake": {entry("250", "240", "200"), resources("100", "200"), resources("100", "240")},
+		"entry whose request exceeds its limit by mistake": {entry("240", "200"), resources("100", "200"), resources("100", "240")},
 	}
 }
 
