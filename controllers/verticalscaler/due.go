@@ -18,39 +18,25 @@ const recentKill = time.Hour
 
 // due returns the sizes that a pod should get now, and whether others wait for the
 // stabilization window. killed are the names of the containers that were OOM-killed recently.
-func (r *runningSizes) due(pod *corev1.Pod, killed map[string]bool) (due []autoscalingv1beta1.ContainerSizing, isWaiting bool) {
+func (s *scope) due(pod *corev1.Pod, killed map[string]bool) (due []autoscalingv1beta1.ContainerSizing, isWaiting bool) {
 	containers := pods.Sizable(&pod.Spec)
-	if !slices.ContainsFunc(containers, r.differs) {
-		return nil, false
-	}
-	s, requests := r.scope, map[string]corev1.ResourceList{}
-	var sized []*corev1.Container
 	for i := range containers {
 		name := containers[i].Name
+		size := slices.IndexFunc(s.status.Sizing, func(size autoscalingv1beta1.ContainerSizing) bool { return size.ContainerName == name })
 		recommended := recommendation.ForContainer(s.status.Recommendations, name)
-		size, isSized := r.sizes[name]
-		if !isSized || recommended == nil {
+		if size < 0 || recommended == nil {
 			continue
 		}
-		dueNow, waits := sizing.Due(s.scaler.Spec.Behavior, &containers[i], size, recommended, s.targetRange(name), killed[name])
-		sized, due = append(sized, &containers[i]), append(due, dueNow)
-		requests[name] = sizing.SizedRequests(&containers[i], size, dueNow)
-		isWaiting = isWaiting || waits
-	}
-	limits := r.limits(requests)
-	for i, container := range sized {
-		dueNow, waits := sizing.DueLimits(s.scaler.Spec.Behavior, container, due[i], limits[container.Name],
-			s.targetRange(container.Name), s.memoryPeak(container.Name))
-		due[i], isWaiting = dueNow, isWaiting || waits
+		targetRange := func(resource corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
+			return s.workload.TargetRange(name, resource, window, s.now)
+		}
+		dueNow, waits := sizing.Due(s.scaler.Spec.Behavior, &containers[i], s.status.Sizing[size],
+			recommended, targetRange, killed[name])
+		dueNow, limitWaits := s.dueLimits(&containers[i], s.status.Sizing[size], dueNow, targetRange)
+		due = append(due, dueNow)
+		isWaiting = isWaiting || waits || limitWaits
 	}
 	return due, isWaiting
-}
-
-// targetRange returns the past targets of a container.
-func (s *scope) targetRange(container string) sizing.TargetRange {
-	return func(resource corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
-		return s.workload.TargetRange(container, resource, window, s.now)
-	}
 }
 
 // recentlyKilled returns the names of the containers that ran out of memory in any pod within

@@ -61,9 +61,9 @@ type refusal struct {
 
 // resize resizes the pods that are due to the sizes in the status.
 func (r *resizer) resize(ctx context.Context, s *scope) {
-	killed, sizes := s.recentlyKilled(), newRunningSizes(s)
+	killed := s.recentlyKilled()
 	r.resizeAll(ctx, s, pods.Running(s.pods), func(pod *corev1.Pod) (sizing.Plan, bool) {
-		due, isWaiting := sizes.due(pod, killed)
+		due, isWaiting := s.due(pod, killed)
 		return sizing.PlanResize(pod, due), isWaiting
 	})
 	r.recordResized(s, "the size in status.sizing")

@@ -49,8 +49,10 @@ func (s *simulation) addMinute(t *testing.T, now time.Time, cores float64, bytes
 	}
 	size := sizeContainer(spec, &s.template.Containers[0], s.recommended[0].Target, Constraints{})
 	due, _ := Due(nil, &s.app, size, &s.recommended[0], targetRange, false)
-	limits := Limits(spec, &s.template, map[string]corev1.ResourceList{"app": SizedRequests(&s.app, size, due)}, Constraints{})
-	due, _ = DueLimits(nil, &s.app, due, limits["app"], targetRange, func() int64 { return 0 })
+	sizes := []autoscalingv1beta1.ContainerSizing{size}
+	SetTemplateLimits(sizes, &s.template, nil)
+	limits := RunningLimits(spec, &s.template, sizes, "app", SizedRequests(&s.app, size, due), Constraints{})
+	due, _ = DueLimits(nil, &s.app, due, limits, targetRange, func() int64 { return 0 })
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{s.app}}}
 	if changed := resized(pod, []autoscalingv1beta1.ContainerSizing{due}); len(changed) > 0 {
 		s.app = changed[0]

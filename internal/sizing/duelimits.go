@@ -8,27 +8,41 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
-// Limits returns the limits that a new pod of a Deployment's template has with the given requests,
-// by container name. Limits of requests that LimitRanges do not admit are left out.
-func Limits(
-	spec *autoscalingv1beta1.VerticalScalerSpec, template *corev1.PodSpec, requests map[string]corev1.ResourceList, constraints Constraints,
-) map[string]corev1.ResourceList {
-	all := map[string]corev1.ResourceList{}
-	for _, size := range Template(spec, template, requests, constraints) {
-		var limits corev1.ResourceList
+// RunningLimits returns the limits that a running container should have with requests. sizes are those
+// of new pods. A container whose requests are not those of its size has the limits that a new pod would
+// have with them. The result lacks limits that cannot be computed: the size was computed for another
+// template, or LimitRanges do not admit a request.
+func RunningLimits(
+	spec *autoscalingv1beta1.VerticalScalerSpec, template *corev1.PodSpec, sizes []autoscalingv1beta1.ContainerSizing,
+	container string, requests corev1.ResourceList, constraints Constraints,
+) corev1.ResourceList {
+	targets := map[string]corev1.ResourceList{}
+	var own autoscalingv1beta1.ContainerSizing
+	for _, size := range withoutOtherLimits(sizes, template, constraints.LimitRanges) {
+		targets[size.ContainerName] = size.Requests
+		if size.ContainerName == container {
+			own = size
+		}
+	}
+	if len(own.Limits) == 0 || contains(requests, own.Requests) {
+		return own.Limits
+	}
+	targets[container] = requests
+	var limits corev1.ResourceList
+	for _, size := range Template(spec, template, targets, constraints) {
 		for _, r := range sizedResources {
-			if r.amountIn(size.Requests) == r.amountIn(requests[size.ContainerName]) {
+			_, isLimited := own.Limits[r.name]
+			if size.ContainerName == container && isLimited && r.amountIn(size.Requests) == r.amountIn(requests) {
 				r.copyAmount(&limits, size.Limits)
 			}
 		}
-		all[size.ContainerName] = limits
 	}
-	return all
+	return limits
 }
 
-// WithoutOtherLimits returns sizes without the limits that were computed for other limits than
+// withoutOtherLimits returns sizes without the limits that were computed for other limits than
 // those of the template.
-func WithoutOtherLimits(
+func withoutOtherLimits(
 	sizes []autoscalingv1beta1.ContainerSizing, template *corev1.PodSpec, ranges []corev1.LimitRange,
 ) []autoscalingv1beta1.ContainerSizing {
 	own, current := cloneSizes(sizes), cloneSizes(sizes)
@@ -103,9 +117,6 @@ func SizedRequests(container *corev1.Container, size, due autoscalingv1beta1.Con
 func HasSize(container *corev1.Container, size autoscalingv1beta1.ContainerSizing) bool {
 	return contains(container.Resources.Requests, size.Requests) && contains(container.Resources.Limits, size.Limits)
 }
-
-// EqualAmounts reports whether two lists have the same amounts of CPU and memory.
-func EqualAmounts(a, b corev1.ResourceList) bool { return contains(a, b) && contains(b, a) }
 
 // contains reports whether a list has all amounts of another one.
 func contains(list, amounts corev1.ResourceList) bool {

@@ -73,37 +73,54 @@ func TestLimitFollowsTheTemplateAlsoIfItsRequestIsNotDue(t *testing.T) {
 	}
 }
 
-func TestLimitsAreThoseOfANewPodWithTheRequests(t *testing.T) {
+func TestRunningContainerHasTheLimitsOfANewPodWithItsRequests(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodSpec{Containers: []corev1.Container{
 		container("app", list("100m", "128Mi"), list("200m", "256Mi")), container("log", list("100m", ""), nil),
 	}}
-	requests := map[string]corev1.ResourceList{"app": list("150m", "1Gi"), "log": list("50m", "")}
-	limits := Limits(&autoscalingv1beta1.VerticalScalerSpec{}, template, requests, Constraints{
-		LimitRanges: limitRanges(corev1.LimitRangeItem{Max: list("", "512Mi")}),
-	})
-	assertAmounts(t, list("300m", ""), limits["app"], "limits, except for a request that the LimitRange does not admit")
-	assert.Empty(t, limits["log"])
-}
-
-func TestLimitsForAnotherTemplateAreLeftOut(t *testing.T) {
-	t.Parallel()
-	template := &corev1.PodSpec{Containers: []corev1.Container{
-		container("app", nil, list("200m", "256Mi")), container("log", nil, nil), container("web", nil, list("1", "1Gi")),
-	}}
-	sizes := []autoscalingv1beta1.ContainerSizing{
-		sizeOf("app", list("1", "1Gi"), list("2", "2Gi")), sizeOf("log", list("1", "1Gi"), list("2", "2Gi")),
-		sizeOf("gone", list("1", "1Gi"), list("2", "2Gi")), sizeOf("web", list("1", "1Gi"), nil),
-	}
-	for i := range sizes[:3] {
-		sizes[i].TemplateLimits = list("0.2", "512Mi")
-	}
-	before := cloneSizes(sizes)
-	got := WithoutOtherLimits(sizes, template, nil)
-	assert.Equal(t, before, sizes, "the sizes must not change")
-	for i, want := range []corev1.ResourceList{list("2", ""), nil, nil, nil} {
-		assertAmounts(t, want, got[i].Limits, "limits of "+got[i].ContainerName)
-		assertAmounts(t, list("1", "1Gi"), got[i].Requests, "requests of "+got[i].ContainerName)
+	size := sizeOf("app", list("200m", "256Mi"), list("400m", "512Mi"))
+	size.TemplateLimits = list("0.2", "262144Ki")
+	for name, test := range map[string]struct {
+		change   func(*autoscalingv1beta1.ContainerSizing)
+		requests corev1.ResourceList
+		ranges   []corev1.LimitRange
+		want     corev1.ResourceList
+	}{
+		"requests of the size": {requests: size.Requests, want: size.Limits},
+		"other requests":       {requests: list("150m", "192Mi"), want: list("300m", "384Mi")},
+		"one other request":    {requests: list("150m", "256Mi"), want: list("300m", "512Mi")},
+		"size that is not in proportion": {
+			change:   func(size *autoscalingv1beta1.ContainerSizing) { size.Limits = list("1", "1Gi") },
+			requests: size.Requests, want: list("1", "1Gi")},
+		"request that a LimitRange does not admit": {
+			requests: list("150m", "1Gi"), ranges: limitRanges(corev1.LimitRangeItem{Max: list("", "512Mi")}), want: list("300m", "")},
+		"request that a LimitRange for pods does not admit": {
+			requests: list("150m", "512Mi"), ranges: podLimitRange(corev1.LimitRangeItem{Max: list("", "640Mi")}),
+			want: list("300m", "")},
+		"size without limits": {
+			change: func(size *autoscalingv1beta1.ContainerSizing) { size.Limits = nil }, requests: list("150m", "192Mi")},
+		"size for another template": {
+			change:   func(size *autoscalingv1beta1.ContainerSizing) { size.TemplateLimits = list("300m", "256Mi") },
+			requests: list("150m", "192Mi"), want: list("", "384Mi")},
+		"requests of a size for another template": {
+			change:   func(size *autoscalingv1beta1.ContainerSizing) { size.TemplateLimits = list("300m", "256Mi") },
+			requests: size.Requests, want: list("", "512Mi")},
+		"size of a container that the template lacks": {
+			change:   func(size *autoscalingv1beta1.ContainerSizing) { size.ContainerName = "gone" },
+			requests: list("150m", "192Mi")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sizes := []autoscalingv1beta1.ContainerSizing{*size.DeepCopy(), sizeOf("log", list("200m", ""), nil)}
+			if test.change != nil {
+				test.change(&sizes[0])
+			}
+			before := cloneSizes(sizes)
+			got := RunningLimits(&autoscalingv1beta1.VerticalScalerSpec{}, template, sizes, sizes[0].ContainerName, test.requests,
+				Constraints{LimitRanges: test.ranges})
+			assertAmounts(t, test.want, got, "limits")
+			assert.Equal(t, before, sizes, "the sizes must not change")
+		})
 	}
 }
 
@@ -129,7 +146,4 @@ func TestContainerHasItsSizeIfAllAmountsAreTheSame(t *testing.T) {
 	} {
 		assert.Equal(t, test.want, HasSize(&app, test.size), name)
 	}
-	assert.True(t, EqualAmounts(list("100m", ""), list("0.1", "")))
-	assert.False(t, EqualAmounts(list("100m", ""), list("100m", "1Gi")))
-	assert.False(t, EqualAmounts(list("100m", "1Gi"), list("100m", "")))
 }
