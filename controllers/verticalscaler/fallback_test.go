@@ -54,8 +54,8 @@ func TestQuotaFallbackLastsUntilTheSpecChanges(t *testing.T) {
 	w.meter.WaitUntilLearned(t)
 	w.waitForApplied(t, isFalse, "QuotaExceeded")
 	assert.Equal(t, fallback, w.scaler.Status.Fallback)
-	w.setPolicies(t, testenv.Amounts("300m", "512Mi"))
-	w.waitForSizing(t, newSizing("web", testenv.Amounts("300m", "512Mi"), nil))
+	w.setPolicies(t, testenv.Amounts("200m", "512Mi"))
+	w.waitForSizing(t, newSizing("web", testenv.Amounts("200m", "512Mi"), nil))
 	w.waitForApplied(t, isTrue, "SizedAtCreation")
 	assert.Nil(t, w.scaler.Status.Fallback)
 }

@@ -59,9 +59,6 @@ func TestNewPodsGetASizeThatAPodLimitRangeAllows(t *testing.T) {
 			containers := []corev1.Container{newContainer("web", small, limits), newContainer("log", small, limits)}
 			w := newWorkload(t, 1, containers, useInitialMode, func(w *workload) {
 				w.scaler.Spec.ContainerPolicies = fixedPolicies(test.target)
-				if test.item.Min != nil { // The target is below the recommendation for the usage.
-					w.scaler.Spec.ContainerPolicies[0].MaxAllowed = w.scaler.Spec.ContainerPolicies[0].MinAllowed
-				}
 			})
 			test.item.Type = corev1.LimitTypePod
 			testenv.Create(t, env, newLimitRange(w.namespace, test.item))

@@ -17,7 +17,6 @@ import (
 
 // A template with these limits is sized to medium, with limits of three times the requests.
 var (
-	medium        = testenv.Amounts("250m", "512Mi")
 	tripleSmall   = testenv.Amounts("300m", "768Mi")
 	tripleMedium  = testenv.Amounts("750m", "1536Mi")
 	raisedSmall   = testenv.Amounts("350m", "896Mi")
