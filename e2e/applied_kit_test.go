@@ -39,7 +39,7 @@ func resourceList(cpu, memory string) corev1.ResourceList {
 	}
 }
 
-// newImmediateScaler returns a scaler that applies recommendedResources at once, whatever the usage.
+// newImmediateScaler returns a scaler that applies recommendedResources at once.
 func newImmediateScaler(namespace, deployment string) *autoscalingv1beta1.VerticalScaler {
 	scaler := newScaler(namespace, deployment, deployment)
 	recommendFixed(scaler, recommendedResources.Requests)
@@ -52,12 +52,15 @@ func newImmediateScaler(namespace, deployment string) *autoscalingv1beta1.Vertic
 	return scaler
 }
 
-// recommendFixed makes a scaler recommend these requests for every container, whatever the usage.
+// recommendFixed makes a scaler recommend these requests for every container that does not use more.
+// It does not set maxAllowed, because that bounds limits too.
 func recommendFixed(scaler *autoscalingv1beta1.VerticalScaler, requests corev1.ResourceList) {
 	amounts := &autoscalingv1beta1.ResourceAmounts{CPU: requests.Cpu(), Memory: requests.Memory()}
 	scaler.Spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{
-		{ContainerName: "*", MinAllowed: amounts, MaxAllowed: amounts},
+		{ContainerName: "*", MinAllowed: amounts},
 	}
+	none := &autoscalingv1beta1.ResourceAmounts{CPU: new(resource.MustParse("0")), Memory: new(resource.MustParse("0"))}
+	scaler.Spec.Recommendation = &autoscalingv1beta1.RecommendationPolicy{PodMinimum: none}
 }
 
 // newWebDeployment returns a Deployment with templateResources whose pods get this answer to a resize.

@@ -38,8 +38,9 @@ func (s *scope) due(pod *corev1.Pod, killed map[string]bool) (due []autoscalingv
 		if s.isReverted() {
 			sizing.AddRaises(&dueNow, &containers[i], &s.status.Sizing[size])
 		}
+		dueNow, limitWaits := s.dueLimits(&containers[i], s.status.Sizing[size], dueNow, targetRange)
 		due = append(due, dueNow)
-		isWaiting = isWaiting || waits
+		isWaiting = isWaiting || waits || limitWaits
 	}
 	return due, isWaiting
 }

@@ -142,14 +142,13 @@ func (c *creation) isComparable(pod *corev1.Pod) bool {
 	return len(c.size) > 0 && pod.Spec.Resources == nil && pod.CreationTimestamp.After(c.since.Add(policyDelay))
 }
 
-// hasSize reports whether a pod's containers have the requests of a size, as far as they fit under
-// the containers' limits. A container that the pod does not have does not matter.
+// hasSize reports whether a pod's containers have the requests of a size, as far as the admission
+// policy sets them. A container that the pod does not have does not matter.
 func hasSize(pod *corev1.Pod, size autoscalingv1beta1.PodSize) bool {
 	for _, container := range pods.Sizable(&pod.Spec) {
 		for name, request := range size[container.Name].Requests {
-			limit, isLimited := container.Resources.Limits[name]
 			actual := container.Resources.Requests[name]
-			if actual.Cmp(request) != 0 && (!isLimited || request.Cmp(limit) <= 0) {
+			if actual.Cmp(request) != 0 && getsRequest(container.Resources, size[container.Name], name) {
 				return false
 			}
 		}

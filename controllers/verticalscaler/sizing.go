@@ -48,7 +48,7 @@ func (s *scope) recommendedSizes() []autoscalingv1beta1.ContainerSizing {
 		s.raiseToPrevious(own.ContainerName, target)
 		targets[own.ContainerName] = target
 	}
-	return sizing.Template(&s.scaler.Spec, template, targets, s.constraints.LimitRanges)
+	return sizing.Template(&s.scaler.Spec, template, targets, s.constraints)
 }
 
 // recommendedFor returns the target of a container, or nil.

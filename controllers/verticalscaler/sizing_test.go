@@ -59,7 +59,7 @@ func TestContainerPoliciesSelectWhatIsSized(t *testing.T) {
 	}).start(t)
 	w.waitForSizing(t,
 		newSizing("web", only(corev1.ResourceMemory, large), only(corev1.ResourceMemory, huge)),
-		newSizing("log", limits, nil), // The API server rejects a request above the limit.
+		newSizing("log", testenv.Amounts("199m", "511Mi"), nil), // A request stays below its limit.
 	)
 	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) {
 		spec.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{{ContainerName: "*", Mode: autoscalingv1beta1.ContainerModeOff}}

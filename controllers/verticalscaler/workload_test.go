@@ -19,11 +19,13 @@ import (
 	"example.com/upright/internal/usage"
 )
 
-// Sizes of containers. A workload's scaler recommends large.
+// Sizes of containers. A workload's scaler recommends large. Medium is just above the recommendation
+// for the usage.
 var (
-	small = testenv.Amounts("100m", "256Mi")
-	large = testenv.Amounts("500m", "1Gi")
-	huge  = testenv.Amounts("1", "2Gi")
+	small  = testenv.Amounts("100m", "256Mi")
+	medium = testenv.Amounts("250m", "512Mi")
+	large  = testenv.Amounts("500m", "1Gi")
+	huge   = testenv.Amounts("1", "2Gi")
 )
 
 // workload is a Deployment "web" with running pods and a VerticalScaler "web", in its own
@@ -104,11 +106,18 @@ func immediateBehavior() *autoscalingv1beta1.Behavior {
 	}
 }
 
-// fixedPolicies returns policies that recommend the same size for each container, regardless of
-// its usage.
+// fixedPolicies returns policies that recommend the same size for each container of a workload. They
+// set maxAllowed only below the recommendation for the usage, because it bounds limits too.
 func fixedPolicies(size corev1.ResourceList) []autoscalingv1beta1.ContainerPolicy {
-	amounts := &autoscalingv1beta1.ResourceAmounts{CPU: new(size.Cpu().DeepCopy()), Memory: new(size.Memory().DeepCopy())}
-	return []autoscalingv1beta1.ContainerPolicy{{ContainerName: "*", MinAllowed: amounts, MaxAllowed: amounts}}
+	lower := &autoscalingv1beta1.ResourceAmounts{CPU: new(size.Cpu().DeepCopy()), Memory: new(size.Memory().DeepCopy())}
+	upper := &autoscalingv1beta1.ResourceAmounts{}
+	if size.Cpu().Cmp(*medium.Cpu()) < 0 {
+		upper.CPU = lower.CPU
+	}
+	if size.Memory().Cmp(*medium.Memory()) < 0 {
+		upper.Memory = lower.Memory
+	}
+	return []autoscalingv1beta1.ContainerPolicy{{ContainerName: "*", MinAllowed: lower, MaxAllowed: upper}}
 }
 
 // useInitialMode makes the scaler of a workload size only new pods.

@@ -158,7 +158,7 @@ func TestHistoryStartsAgainAfter28DaysOfSilence(t *testing.T) {
 		assert.Equal(t, want, got.Samples, silence)
 		if want == 1 {
 			assert.Equal(t, int64(145), got.CPU.Target)
-			assert.Equal(t, monday.Add(silence), history.FirstSample())
+			assert.Equal(t, monday.Add(silence), firstSample(history))
 		}
 	}
 }

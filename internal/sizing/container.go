@@ -13,12 +13,12 @@ import (
 // sizeContainer returns the size that a container of the Deployment's template gets in a new
 // pod. The size is empty if the scaler's policy excludes the container or if there is no target.
 //
-// The limit keeps its ratio to the request, unless the policy controls requests only. The
-// request does not exceed the limit, and both are within the LimitRanges. Otherwise, the API
+// The limit follows the request as limitFor describes, unless the policy controls requests only.
+// The request does not exceed the limit, and both are within the LimitRanges. Otherwise, the API
 // server would reject the pod. A resource with a limit of 0 gets no size because it can have no
 // request.
 func sizeContainer(
-	spec *autoscalingv1beta1.VerticalScalerSpec, container *corev1.Container, target corev1.ResourceList, ranges []corev1.LimitRange,
+	spec *autoscalingv1beta1.VerticalScalerSpec, container *corev1.Container, target corev1.ResourceList, constraints Constraints,
 ) autoscalingv1beta1.ContainerSizing {
 	size := autoscalingv1beta1.ContainerSizing{ContainerName: container.Name}
 	policy := policyOf(spec, container.Name)
@@ -26,7 +26,7 @@ func sizeContainer(
 		return size
 	}
 	requestsOnly := policy != nil && policy.ControlledValues == autoscalingv1beta1.ControlledValuesRequestsOnly
-	resources := withDefaults(container.Resources, ranges)
+	resources := withDefaults(container.Resources, constraints.LimitRanges)
 	for _, r := range sizedResources {
 		quantity, hasTarget := target[r.name]
 		if !hasTarget || !controls(policy, r.name) {
@@ -36,12 +36,12 @@ func sizeContainer(
 		if _, isLimited := resources.Limits[r.name]; isLimited && current.limit == 0 {
 			continue
 		}
-		request, allowed := r.amountOf(&quantity), r.allowedForContainers(ranges)
+		request, allowed := r.amountOf(&quantity), r.allowedForContainers(constraints.LimitRanges)
 		if requestsOnly || current.limit == 0 {
-			r.set(&size.Requests, current.requestWithSameLimit(request, allowed))
+			r.set(&size.Requests, r.requestWithSameLimit(current, request, allowed))
 			continue
 		}
-		sized := r.scale(current, request, allowed)
+		sized := r.scale(current, request, r.highestLimit(policy, constraints), allowed)
 		r.set(&size.Requests, sized.request)
 		if sized.limit > 0 {
 			r.set(&size.Limits, sized.limit)
@@ -57,35 +57,37 @@ func controls(policy *autoscalingv1beta1.ContainerPolicy, name corev1.ResourceNa
 }
 
 // requestWithSameLimit returns the allowed request that is closest to the desired one if the
-// limit stays the same.
-func (p pair) requestWithSameLimit(request int64, allowed allowedAmounts) int64 {
+// template's limit stays the same.
+func (r sizedResource) requestWithSameLimit(template pair, request int64, allowed allowedAmounts) int64 {
 	request = allowed.clamp(request)
-	if p.limit == 0 {
+	if template.limit == 0 {
 		return request
 	}
 	if allowed.maxRatio > 0 {
-		request = max(request, int64(math.Ceil(float64(p.limit)/allowed.maxRatio)))
+		request = max(request, int64(math.Ceil(float64(template.limit)/allowed.maxRatio)))
 	}
-	return min(request, p.limit)
+	return min(request, max(r.highestRequest(template, template.limit), template.request))
 }
 
-// scale changes the request and keeps the ratio of the limit to the request, as far as both
-// are allowed. The limit of current is set.
-func (r sizedResource) scale(current pair, request int64, allowed allowedAmounts) pair {
+// scale changes the request, and the limit with it, as far as both are allowed. The template has a
+// limit.
+func (r sizedResource) scale(template pair, request, highestLimit int64, allowed allowedAmounts) pair {
 	request = allowed.clamp(request)
-	limit := max(request, current.limit)
-	if current.request > 0 {
-		limit = multiplyDivide(request, current.limit, current.request)
-	}
-	if limit != request {
-		limit = (limit + r.limitStep - 1) / r.limitStep * r.limitStep
-	}
-	limit = allowed.clamp(limit)
-	request = min(request, limit)
+	limit := allowed.clamp(r.limitFor(template, request, highestLimit))
+	request = min(request, max(r.highestRequest(template, limit), min(allowed.Min, limit)))
 	if allowed.maxRatio > 0 {
 		limit = max(request, min(limit, int64(float64(request)*allowed.maxRatio)))
 	}
 	return pair{request, limit}
+}
+
+// highestRequest returns the highest request that a limit allows. If the template's limit is above its
+// request, it stays so. Otherwise, the QoS class of the pod could change, and with it back and forth.
+func (r sizedResource) highestRequest(template pair, limit int64) int64 {
+	if template.limit > template.request && limit > r.limitStep {
+		return limit - r.limitStep
+	}
+	return limit
 }
 
 // maxAmount is the greatest amount that this package computes: 1 EiB, or about 10^15 cores.

@@ -52,6 +52,7 @@ type sizingTest struct {
 	target           corev1.ResourceList
 	policy           autoscalingv1beta1.ContainerPolicy
 	ranges           []corev1.LimitRange
+	largestNode      corev1.ResourceList
 
 	wantRequests, wantLimits corev1.ResourceList
 }
@@ -63,7 +64,7 @@ func checkSizes(t *testing.T, tests map[string]sizingTest) {
 			t.Parallel()
 			template := container("app", test.requests, test.limits)
 			before := template.DeepCopy()
-			got := sizeContainer(specOf(test.policy), &template, test.target, test.ranges)
+			got := sizeContainer(specOf(test.policy), &template, test.target, Constraints{LimitRanges: test.ranges, LargestNode: test.largestNode})
 			assert.Equal(t, "app", got.ContainerName)
 			assertAmounts(t, test.wantRequests, got.Requests, "requests")
 			assertAmounts(t, test.wantLimits, got.Limits, "limits")
@@ -93,22 +94,18 @@ func TestLimitKeepsItsRatioToTheRequest(t *testing.T) {
 		"terabytes are exact to the byte": {
 			requests: list("", "3Ti"), limits: list("", "5Ti"), target: list("", "900Gi"),
 			wantRequests: list("", "900Gi"), wantLimits: list("", "1500Gi")},
-		// The ratio of 2^36 gives 2^64 bytes.
-		"memory limit that exceeds 64 bits becomes the maximum": {
-			requests: list("", "1"), limits: list("", "64Gi"), target: list("", "256Mi"),
-			wantRequests: list("", "256Mi"), wantLimits: list("", "1Ei")},
-		"CPU limit that exceeds 64 bits becomes the maximum": {
-			requests: list("1m", ""), limits: list("1M", ""), target: list("10G", ""),
-			wantRequests: list("10G", ""), wantLimits: list("1152921504606846976m", "")},
+		"memory limit above the maximum becomes the maximum": {
+			requests: list("", "1"), limits: list("", "3"), target: list("", "512Pi"),
+			wantRequests: list("", "512Pi"), wantLimits: list("", "1Ei")},
+		"CPU limit above the maximum becomes the maximum": {
+			requests: list("1m", ""), limits: list("3m", ""), target: list("1P", ""),
+			wantRequests: list("1P", ""), wantLimits: list("1152921504606846976m", "")},
 		"no limit": {
 			requests: list("100m", "128Mi"), target: list("300m", "512Mi"), wantRequests: list("300m", "512Mi")},
 		"no request and no limit": {target: list("300m", "512Mi"), wantRequests: list("300m", "512Mi")},
 		"limit without a request counts as the request": {
 			limits: list("1", "1Gi"), target: list("300m", "512Mi"),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("300m", "512Mi")},
-		"limit with a request of 0 has no ratio and is raised to the request": {
-			requests: list("0", "0"), limits: list("200m", "1Gi"), target: list("300m", "512Mi"),
-			wantRequests: list("300m", "512Mi"), wantLimits: list("300m", "1Gi")},
 		"limit of one resource": {
 			requests: list("100m", "128Mi"), limits: list("200m", ""), target: list("300m", "512Mi"),
 			wantRequests: list("300m", "512Mi"), wantLimits: list("600m", "")},
@@ -119,6 +116,84 @@ func TestLimitKeepsItsRatioToTheRequest(t *testing.T) {
 		"target for memory only": {
 			requests: list("100m", "128Mi"), limits: list("200m", "256Mi"), target: list("", "512Mi"),
 			wantRequests: list("", "512Mi"), wantLimits: list("", "1Gi")},
+	})
+}
+
+// A limit of four times the request or more does not follow it: a multiple of such a limit would not
+// protect anything, and a fraction would restrict bursts that the chart allows.
+func TestWideLimitStaysUntilTheRequestComesNearIt(t *testing.T) {
+	t.Parallel()
+	flux := list("", "64Mi")
+	checkSizes(t, map[string]sizingTest{
+		"request fits under the limit": {
+			requests: flux, limits: list("", "1Gi"), target: list("", "500Mi"),
+			wantRequests: list("", "500Mi"), wantLimits: list("", "1Gi")},
+		"request is a quarter below the limit": {
+			requests: flux, limits: list("", "1000Mi"), target: list("", "800Mi"),
+			wantRequests: list("", "800Mi"), wantLimits: list("", "1000Mi")},
+		"request comes near the limit": {
+			requests: flux, limits: list("", "1000Mi"), target: list("", "801Mi"),
+			wantRequests: list("", "801Mi"), wantLimits: list("", "1002Mi")},
+		"request above the limit": {
+			requests: flux, limits: list("", "1Gi"), target: list("", "2Gi"),
+			wantRequests: list("", "2Gi"), wantLimits: list("", "2560Mi")},
+		"request below the template's": {
+			requests: list("100m", "256Mi"), limits: list("1", "1Gi"), target: list("25m", "64Mi"),
+			wantRequests: list("25m", "64Mi"), wantLimits: list("1", "1Gi")},
+		"CPU limit of 100 times the request": {
+			requests: list("10m", ""), limits: list("1", ""), target: list("500m", ""),
+			wantRequests: list("500m", ""), wantLimits: list("1", "")},
+		"limit of four times the request": {
+			requests: list("100m", "100Mi"), limits: list("400m", "400Mi"), target: list("200m", "200Mi"),
+			wantRequests: list("200m", "200Mi"), wantLimits: list("400m", "400Mi")},
+		"limit of almost four times the request": {
+			requests: list("100m", "100Mi"), limits: list("399m", "399Mi"), target: list("200m", "200Mi"),
+			wantRequests: list("200m", "200Mi"), wantLimits: list("798m", "798Mi")},
+		"limit that is not a whole Mi": {
+			requests: flux, limits: list("", "1000000Ki"), target: list("", "500Mi"),
+			wantRequests: list("", "500Mi"), wantLimits: list("", "1000000Ki")},
+		"request of 0": {
+			requests: list("0", "0"), limits: list("200m", "1Gi"), target: list("300m", "512Mi"),
+			wantRequests: list("300m", "512Mi"), wantLimits: list("375m", "1Gi")},
+		"LimitRange allows a lower ratio": {
+			requests: list("100m", ""), limits: list("1", ""), target: list("50m", ""),
+			ranges:       limitRanges(corev1.LimitRangeItem{MaxLimitRequestRatio: list("10", "")}),
+			wantRequests: list("50m", ""), wantLimits: list("500m", "")},
+	})
+}
+
+func TestLimitIsRaisedUpToMaxAllowedAndTheLargestNode(t *testing.T) {
+	t.Parallel()
+	requests, limits, target := list("100m", "128Mi"), list("200m", "256Mi"), list("500m", "1Gi")
+	allowed := func(cpu, memory string) autoscalingv1beta1.ContainerPolicy {
+		return autoscalingv1beta1.ContainerPolicy{MaxAllowed: amountsOf(cpu, memory)}
+	}
+	checkSizes(t, map[string]sizingTest{
+		"maxAllowed": {
+			requests: requests, limits: limits, target: target, policy: allowed("800m", "1536Mi"),
+			wantRequests: target, wantLimits: list("800m", "1536Mi")},
+		"largest node": {
+			requests: requests, limits: limits, target: target, largestNode: list("900m", "1100Mi"),
+			wantRequests: target, wantLimits: list("900m", "1100Mi")},
+		"the lower of both": {
+			requests: requests, limits: limits, target: target, policy: allowed("800m", "2Gi"), largestNode: list("4", "1100Mi"),
+			wantRequests: target, wantLimits: list("800m", "1100Mi")},
+		"maxAllowed for one resource": {
+			requests: requests, limits: limits, target: target, policy: allowed("800m", ""),
+			wantRequests: target, wantLimits: list("800m", "2Gi")},
+		"limit stays above a request at maxAllowed, as the QoS class requires": {
+			requests: requests, limits: limits, target: target, policy: allowed("500m", "1Gi"),
+			wantRequests: target, wantLimits: list("501m", "1025Mi")},
+		"limit that equals the request stays equal": {
+			requests: requests, limits: requests, target: target, policy: allowed("500m", "1Gi"), largestNode: target,
+			wantRequests: target, wantLimits: target},
+		"wide limit that is raised": {
+			requests: list("10m", "16Mi"), limits: list("200m", "256Mi"), target: target, policy: allowed("600m", "1200Mi"),
+			wantRequests: target, wantLimits: list("600m", "1200Mi")},
+		"the template's own limit is not lowered": {
+			requests: requests, limits: list("300m", "384Mi"), target: list("110m", "130Mi"),
+			policy: allowed("150m", "200Mi"), largestNode: list("150m", "200Mi"),
+			wantRequests: list("110m", "130Mi"), wantLimits: list("300m", "384Mi")},
 	})
 }
 
@@ -139,8 +214,14 @@ func TestContainerPolicySelectsWhatIsSized(t *testing.T) {
 			policy: autoscalingv1beta1.ContainerPolicy{
 				ControlledResources: []autoscalingv1beta1.ControlledResource{"memory"}},
 			wantRequests: list("", "192Mi"), wantLimits: list("", "384Mi")},
-		"requests only, up to the limit": {
-			requests: requests, limits: limits, target: target, policy: requestsOnly, wantRequests: list("200m", "192Mi")},
+		// A request that equals the limit could change the QoS class of the pod.
+		"requests only, up to just below the limit": {
+			requests: requests, limits: limits, target: list("300m", "256Mi"), policy: requestsOnly, wantRequests: list("199m", "255Mi")},
+		"requests only, up to the limit if that is the request": {
+			requests: limits, limits: limits, target: target, policy: requestsOnly, wantRequests: list("200m", "192Mi")},
+		"requests only, not below the template's request": {
+			requests: list("", "262144k"), limits: list("", "262145k"), target: list("", "1Gi"), policy: requestsOnly,
+			wantRequests: list("", "256000Ki")},
 		"requests only, up to a default limit": {
 			target: target, policy: requestsOnly, ranges: limitRanges(corev1.LimitRangeItem{Default: list("250m", "1Gi")}),
 			wantRequests: list("250m", "192Mi")},
@@ -158,7 +239,7 @@ func TestContainerIgnoresPolicyOfAnotherContainer(t *testing.T) {
 	t.Parallel()
 	spec := specOf(autoscalingv1beta1.ContainerPolicy{Mode: autoscalingv1beta1.ContainerModeOff})
 	sidecar := container("sidecar", nil, nil)
-	assertAmounts(t, list("1", ""), sizeContainer(spec, &sidecar, list("1", ""), nil).Requests, "requests")
+	assertAmounts(t, list("1", ""), sizeContainer(spec, &sidecar, list("1", ""), Constraints{}).Requests, "requests")
 }
 
 func TestSizeIsWithinAllLimitRangesForContainers(t *testing.T) {
@@ -179,6 +260,14 @@ func TestSizeIsWithinAllLimitRangesForContainers(t *testing.T) {
 		"request above the max": {
 			requests: requests, limits: limits, target: list("2", "2Gi"),
 			ranges:       limitRanges(corev1.LimitRangeItem{Max: list("1", "1Gi")}),
+			wantRequests: list("999m", "1023Mi"), wantLimits: list("1", "1Gi")},
+		"request above the max, equal to the limit": {
+			requests: limits, limits: limits, target: list("2", "2Gi"),
+			ranges:       limitRanges(corev1.LimitRangeItem{Max: list("1", "1Gi")}),
+			wantRequests: list("1", "1Gi"), wantLimits: list("1", "1Gi")},
+		"only one amount allowed": {
+			requests: list("1", "1Gi"), limits: list("2", "2Gi"), target: list("2", "2Gi"),
+			ranges:       limitRanges(corev1.LimitRangeItem{Min: list("1", "1Gi"), Max: list("1", "1Gi")}),
 			wantRequests: list("1", "1Gi"), wantLimits: list("1", "1Gi")},
 		"request above the max without a limit": {
 			requests: requests, target: list("2", "2Gi"),
@@ -241,6 +330,10 @@ func TestPropertySizeIsWithinLimitAndLimitRange(t *testing.T) {
 		limit := request + randomAmount(r)
 		upper := max(1, limit+randomAmount(r))
 		policy := autoscalingv1beta1.ContainerPolicy{}
+		highest := randomAmount(r)
+		if r.Intn(2) > 0 {
+			policy.MaxAllowed = &autoscalingv1beta1.ResourceAmounts{Memory: resource.NewQuantity(max(1, highest), resource.BinarySI)}
+		}
 		if requestsOnly {
 			policy.ControlledValues = autoscalingv1beta1.ControlledValuesRequestsOnly
 		}
@@ -249,7 +342,7 @@ func TestPropertySizeIsWithinLimitAndLimitRange(t *testing.T) {
 			template.Resources.Limits = bytes(limit)
 		}
 		size := sizeContainer(specOf(policy), &template, bytes(randomAmount(r)),
-			limitRanges(corev1.LimitRangeItem{Min: bytes(lower), Max: bytes(upper)}))
+			Constraints{LimitRanges: limitRanges(corev1.LimitRangeItem{Min: bytes(lower), Max: bytes(upper)})})
 
 		sized := withSize(template.Resources, size)
 		newRequest, newLimit := sized.Requests.Memory().Value(), sized.Limits.Memory().Value()
@@ -258,7 +351,12 @@ func TestPropertySizeIsWithinLimitAndLimitRange(t *testing.T) {
 			assert.True(t, !hasLimit || newRequest <= newLimit && newLimit <= upper,
 				"request %d, limit %d, LimitRange max %d", newRequest, newLimit, upper) &&
 			assert.True(t, request != limit || requestsOnly || !hasLimit || newRequest == newLimit,
-				"request %d and limit %d were equal", newRequest, newLimit)
+				"request %d and limit %d were equal", newRequest, newLimit) &&
+			assert.True(t, request == limit || requestsOnly || !hasLimit || newRequest < newLimit || newRequest <= lower || newLimit <= mebi,
+				"request %d and limit %d were not equal", newRequest, newLimit) &&
+			assert.True(t, policy.MaxAllowed == nil || requestsOnly || !hasLimit ||
+				newLimit <= max(highest, limit, newRequest+mebi, lower),
+				"request %d, limit %d, limit in the template %d, maxAllowed %d", newRequest, newLimit, limit, highest)
 	}
 	require.NoError(t, quick.Check(property, &quick.Config{MaxCount: 5000, Rand: rand.New(rand.NewSource(1))}))
 }

@@ -18,6 +18,7 @@ type simulation struct {
 	history     *recommender.History
 	recommended []autoscalingv1beta1.ContainerRecommendation
 	targets     map[corev1.ResourceName][]pastTarget
+	template    corev1.PodSpec
 	app         corev1.Container
 	resizes     int
 }
@@ -43,10 +44,15 @@ func (s *simulation) addMinute(t *testing.T, now time.Time, cores float64, bytes
 			s.targets[r.name] = append(s.targets[r.name], pastTarget{now, r.amountIn(current[0].Target)})
 		}
 	}
-	due, _ := Due(nil, &s.app, sizeContainer(spec, &s.app, s.recommended[0].Target, nil), &s.recommended[0],
-		func(name corev1.ResourceName, window time.Duration) (lowest, highest int64, ok bool) {
-			return targetsSince(s.targets[name], now.Add(-window))
-		}, false)
+	targetRange := func(name corev1.ResourceName, window time.Duration) (lowest, highest int64, ok bool) {
+		return targetsSince(s.targets[name], now.Add(-window))
+	}
+	size := sizeContainer(spec, &s.template.Containers[0], s.recommended[0].Target, Constraints{})
+	due, _ := Due(nil, &s.app, size, &s.recommended[0], targetRange, false)
+	sizes := []autoscalingv1beta1.ContainerSizing{size}
+	SetTemplateLimits(sizes, &s.template, nil)
+	limits := RunningLimits(spec, &s.template, sizes, "app", SizedRequests(&s.app, size, due), Constraints{})
+	due, _ = DueLimits(nil, &s.app, due, limits, targetRange, func() int64 { return 0 })
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{s.app}}}
 	if changed := resized(pod, []autoscalingv1beta1.ContainerSizing{due}); len(changed) > 0 {
 		s.app = changed[0]
@@ -66,11 +72,12 @@ func targetsSince(targets []pastTarget, since time.Time) (lowest, highest int64,
 	return lowest, highest, ok
 }
 
-// newSimulation returns a container with requests and without history.
-func newSimulation(requests corev1.ResourceList) *simulation {
+// newSimulation returns a container with requests and limits, and without history.
+func newSimulation(requests, limits corev1.ResourceList) *simulation {
+	app := container("app", requests, limits)
 	return &simulation{
 		history: recommender.New(recommender.DefaultHalfLife), targets: map[corev1.ResourceName][]pastTarget{},
-		app: container("app", requests, nil),
+		app: app, template: corev1.PodSpec{Containers: []corev1.Container{app}},
 	}
 }
 
@@ -78,14 +85,18 @@ func newSimulation(requests corev1.ResourceList) *simulation {
 // once in the first hours, when few samples are known, and may be corrected once.
 func TestNoisyUsageResizesAtMostFourTimesOnDayOneAndNeverOnDayTwo(t *testing.T) {
 	t.Parallel()
-	for name, requests := range map[string]corev1.ResourceList{
-		"request too low": list("100m", "300Mi"), "request about right": list("600m", "1200Mi"), "request too high": list("4", "8Gi"),
+	for name, test := range map[string]struct{ requests, limits corev1.ResourceList }{
+		"request too low":     {list("100m", "300Mi"), nil},
+		"request about right": {list("600m", "1200Mi"), nil},
+		"request too high":    {list("4", "8Gi"), nil},
+		"with limits":         {list("100m", "8Gi"), list("300m", "16Gi")},
+		"with wide limits":    {list("100m", "200Mi"), list("600m", "1200Mi")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for seed := range int64(8) {
 				r := rand.New(rand.NewSource(seed))
-				s := newSimulation(requests)
+				s := newSimulation(test.requests, test.limits)
 				noise, firstDay := 0.0, 0
 				for minute := range 2 * 1440 {
 					noise = max(-0.08, min(0.08, noise+0.01*r.NormFloat64()))

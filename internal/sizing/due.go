@@ -21,12 +21,12 @@ const (
 // now, in milli-CPU or bytes. ok is false if the targets are not known for the whole window.
 type TargetRange func(name corev1.ResourceName, window time.Duration) (lowest, highest int64, ok bool)
 
-// Due returns the part of a size that a running container should get now. container has its
+// Due returns the requests of a size that a running container should get now. container has its
 // current resources. oomKilled reports whether a container of this name ran out of memory in
-// any of the Deployment's pods.
+// any of the Deployment's pods. DueLimits adds the limits.
 //
-// pending reports whether a request is outside the tolerance and subject to the stabilization
-// window. It is also true if the window has passed and the request is due.
+// pending reports whether a request is outside the tolerance and waits for the stabilization
+// window.
 func Due(
 	behavior *autoscalingv1beta1.Behavior, container *corev1.Container, size autoscalingv1beta1.ContainerSizing,
 	recommended *autoscalingv1beta1.ContainerRecommendation, targetRange TargetRange, oomKilled bool,
@@ -48,7 +48,6 @@ func Due(
 		pending = pending || isPending
 		if isDue {
 			r.copyAmount(&due.Requests, size.Requests)
-			r.copyAmount(&due.Limits, size.Limits)
 		}
 	}
 	return due, pending
@@ -64,9 +63,12 @@ type change struct {
 	isBelowRecommended bool
 }
 
-// isDue reports whether the request should change to the target now, and whether the change
-// is subject to the stabilization window.
+// isDue reports whether the request should change to the target now, or else whether the change
+// waits for the stabilization window.
 func (c change) isDue(up, down rules, targetRange TargetRange) (now, pending bool) {
+	if c.target == c.request {
+		return false, false
+	}
 	if c.target > c.request {
 		if up.disabled {
 			return false, false
@@ -75,8 +77,8 @@ func (c change) isDue(up, down rules, targetRange TargetRange) (now, pending boo
 			return true, false
 		}
 		lowest, _, isKnown := c.targetsWithin(up.window, targetRange)
-		pending = up.isAbove(c.target, c.request)
-		return pending && isKnown && up.isAbove(lowest, c.request), pending
+		now = up.isAbove(c.target, c.request) && isKnown && up.isAbove(lowest, c.request)
+		return now, !now && up.isAbove(c.target, c.request)
 	}
 	if down.disabled {
 		return false, false
@@ -86,8 +88,8 @@ func (c change) isDue(up, down rules, targetRange TargetRange) (now, pending boo
 		window = min(window, maxWindowAboveUpperBound)
 	}
 	_, highest, isKnown := c.targetsWithin(window, targetRange)
-	pending = down.isBelow(c.target, c.request)
-	return pending && isKnown && down.isBelow(highest, c.request), pending
+	now = down.isBelow(c.target, c.request) && isKnown && down.isBelow(highest, c.request)
+	return now, !now && down.isBelow(c.target, c.request)
 }
 
 // targetsWithin returns the lowest and the highest target within the window, as far as the

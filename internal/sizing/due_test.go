@@ -133,7 +133,7 @@ func TestRequestFollowsItsTarget(t *testing.T) {
 				return corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(amount, resource.BinarySI)}
 			}
 			app := container("app", bytes(1000), bytes(2000))
-			size := autoscalingv1beta1.ContainerSizing{ContainerName: "app", Requests: bytes(test.target), Limits: bytes(2 * test.target)}
+			size := autoscalingv1beta1.ContainerSizing{ContainerName: "app", Requests: bytes(test.target)}
 			recommended := &autoscalingv1beta1.ContainerRecommendation{
 				Target: bytes(cmp.Or(test.recommended, test.target)), LowerBound: bytes(test.lower), UpperBound: bytes(test.upper),
 			}
@@ -143,7 +143,7 @@ func TestRequestFollowsItsTarget(t *testing.T) {
 				want = size
 			}
 			assert.Equal(t, want, due)
-			assert.Equal(t, test.want == later, pending && due.Requests == nil, "pending")
+			assert.Equal(t, test.want == later, pending, "pending")
 		})
 	}
 }
@@ -151,17 +151,15 @@ func TestRequestFollowsItsTarget(t *testing.T) {
 func TestResourcesAreDueIndependently(t *testing.T) {
 	t.Parallel()
 	app := container("app", list("100m", "100Mi"), nil)
-	size := autoscalingv1beta1.ContainerSizing{ContainerName: "app", Requests: list("200m", "200Mi"), Limits: list("400m", "")}
+	size := autoscalingv1beta1.ContainerSizing{ContainerName: "app", Requests: list("200m", "200Mi")}
 	recommended := &autoscalingv1beta1.ContainerRecommendation{LowerBound: list("150m", "50Mi"), UpperBound: list("1", "1Gi")}
 
 	due, pending := Due(nil, &app, size, recommended, unknown.targetRange, false)
 	assertAmounts(t, list("200m", ""), due.Requests, "requests")
-	assertAmounts(t, list("400m", ""), due.Limits, "limits")
 	assert.True(t, pending, "memory is pending")
 
 	due, pending = Due(nil, &app, size, recommended, unknown.targetRange, true)
 	assertAmounts(t, list("200m", "200Mi"), due.Requests, "requests after an OOM kill")
-	assertAmounts(t, list("400m", ""), due.Limits, "limits after an OOM kill")
 	assert.False(t, pending)
 }
 

@@ -125,12 +125,11 @@ func (r sizedResource) maxAllowed(allowed *autoscalingv1beta1.ResourceAmounts) i
 	return bytesOf(allowed.Memory)
 }
 
-// AddRaises adds each resource of a size with which a container gets more to the size that is due.
+// AddRaises adds each request of a size with which a container gets more to the size that is due.
 func AddRaises(due *autoscalingv1beta1.ContainerSizing, container *corev1.Container, size *autoscalingv1beta1.ContainerSizing) {
 	for _, r := range sizedResources {
 		if r.amountIn(size.Requests) > r.amountIn(container.Resources.Requests) {
 			r.copyAmount(&due.Requests, size.Requests)
-			r.copyAmount(&due.Limits, size.Limits)
 		}
 	}
 }

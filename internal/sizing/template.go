@@ -14,20 +14,22 @@ import (
 // Template returns the sizes of those containers in a new pod that have a target, in the order
 // of the Deployment's template. If LimitRanges admit a pod with the template's own resources,
 // they also admit it with these sizes: if the sum of the sizes is outside what LimitRanges allow
-// a whole pod, all targets are scaled by the same factor.
+// a whole pod, all targets are scaled by the same factor. No target is scaled below what the
+// template requests: that is what the container has without a size.
 func Template(
-	spec *autoscalingv1beta1.VerticalScalerSpec, template *corev1.PodSpec, targets map[string]corev1.ResourceList, ranges []corev1.LimitRange,
+	spec *autoscalingv1beta1.VerticalScalerSpec, template *corev1.PodSpec, targets map[string]corev1.ResourceList, constraints Constraints,
 ) []autoscalingv1beta1.ContainerSizing {
+	pod := newLimitedPod(template, constraints.LimitRanges)
 	sizesAt := func(factor float64) []autoscalingv1beta1.ContainerSizing {
 		var sizes []autoscalingv1beta1.ContainerSizing
 		for _, container := range containersOf(template) {
 			if target, hasTarget := targets[container.Name]; hasTarget {
-				sizes = append(sizes, sizeContainer(spec, container, multiply(target, factor), ranges))
+				target = multiply(target, factor, pod.container(container.Name).Resources.Requests)
+				sizes = append(sizes, sizeContainer(spec, container, target, constraints))
 			}
 		}
 		return sizes
 	}
-	pod := newLimitedPod(template, ranges)
 	sizes := sizesAt(1)
 	for _, r := range sizedResources {
 		if pod.isAdmitted(r, sizes) || !pod.isAdmitted(r, nil) {
@@ -177,15 +179,17 @@ func (r sizedResource) copySizes(to, from []autoscalingv1beta1.ContainerSizing) 
 	}
 }
 
-// multiply returns amounts multiplied by a factor, each at most maxAmount.
-func multiply(amounts corev1.ResourceList, factor float64) corev1.ResourceList {
+// multiply returns amounts multiplied by a factor, each at most maxAmount. A factor below 1 does not
+// lower an amount below its minimum.
+func multiply(amounts corev1.ResourceList, factor float64, minimum corev1.ResourceList) corev1.ResourceList {
 	if factor == 1 {
 		return amounts
 	}
 	var list corev1.ResourceList
 	for _, r := range sizedResources {
-		if amount, isSet := amounts[r.name]; isSet {
-			r.set(&list, int64(min(float64(r.amountOf(&amount))*factor, maxAmount)))
+		if quantity, isSet := amounts[r.name]; isSet {
+			amount := r.amountOf(&quantity)
+			r.set(&list, max(int64(min(float64(amount)*factor, maxAmount)), min(amount, r.amountIn(minimum))))
 		}
 	}
 	return list
@@ -235,9 +239,10 @@ func SetTemplateLimits(sizes []autoscalingv1beta1.ContainerSizing, template *cor
 	limited := newLimitedPod(template, ranges)
 	for i := range sizes {
 		sizes[i].TemplateLimits = nil
+		container := limited.container(sizes[i].ContainerName)
 		for _, r := range sizedResources {
-			if _, isSet := sizes[i].Limits[r.name]; isSet {
-				r.set(&sizes[i].TemplateLimits, r.amountIn(limited.container(sizes[i].ContainerName).Resources.Limits))
+			if _, isSet := sizes[i].Limits[r.name]; isSet && container != nil {
+				r.set(&sizes[i].TemplateLimits, r.amountIn(container.Resources.Limits))
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func checkTemplates(t *testing.T, tests map[string]templateTest) {
 			t.Parallel()
 			spec := &corev1.PodSpec{InitContainers: test.initContainers, Containers: test.containers}
 			before := spec.DeepCopy()
-			got := Template(&autoscalingv1beta1.VerticalScalerSpec{}, spec, test.targets, test.ranges)
+			got := Template(&autoscalingv1beta1.VerticalScalerSpec{}, spec, test.targets, Constraints{LimitRanges: test.ranges})
 			assert.Equal(t, before, spec, "the template must not change")
 			require.Len(t, got, len(test.want))
 			for i, want := range test.want {
@@ -59,8 +59,16 @@ func TestTemplateScalesAllTargetsToFitLimitRangesForPods(t *testing.T) {
 			containers: two, targets: targets, ranges: podLimitRange(corev1.LimitRangeItem{Min: list("400m", ""), Max: list("800m", "")}),
 			want: []corev1.Container{container("a", list("300m", ""), list("600m", "")), container("b", list("100m", ""), list("200m", ""))}},
 		"sum of the limits above the max": {
-			containers: two, targets: targets, ranges: podLimitRange(corev1.LimitRangeItem{Max: list("400m", "")}),
-			want: []corev1.Container{container("a", list("150m", ""), list("300m", "")), container("b", list("50m", ""), list("100m", ""))}},
+			containers: two, targets: map[string]corev1.ResourceList{"a": list("600m", ""), "b": list("400m", "")},
+			ranges: podLimitRange(corev1.LimitRangeItem{Max: list("1", "")}),
+			want:   []corev1.Container{container("a", list("300m", ""), list("600m", "")), container("b", list("200m", ""), list("400m", ""))}},
+		"no target is scaled below the template's request": {
+			containers: two, targets: targets, ranges: podLimitRange(corev1.LimitRangeItem{Max: list("500m", "")}),
+			want: []corev1.Container{container("a", list("150m", ""), list("300m", "")), container("b", list("100m", ""), list("200m", ""))}},
+		"target below the template's request is not scaled down": {
+			containers: two, targets: map[string]corev1.ResourceList{"a": list("800m", ""), "b": list("60m", "")},
+			ranges: podLimitRange(corev1.LimitRangeItem{Max: list("600m", "")}),
+			want:   []corev1.Container{container("a", list("240m", ""), list("480m", "")), container("b", list("60m", ""), list("120m", ""))}},
 		"sum of the requests below the min": {
 			containers: two, targets: map[string]corev1.ResourceList{"a": list("30m", ""), "b": list("10m", "")},
 			ranges: podLimitRange(corev1.LimitRangeItem{Min: list("80m", "")}),
@@ -71,21 +79,21 @@ func TestTemplateScalesAllTargetsToFitLimitRangesForPods(t *testing.T) {
 			want:   []corev1.Container{container("b", list("150m", ""), list("300m", ""))}},
 		"sidecar": {
 			initContainers: []corev1.Container{sidecar}, containers: two[:1],
-			targets: map[string]corev1.ResourceList{"a": list("300m", ""), "sidecar": list("100m", "")},
-			ranges:  podLimitRange(corev1.LimitRangeItem{Max: list("400m", "")}),
-			want:    []corev1.Container{container("sidecar", list("50m", ""), list("100m", "")), container("a", list("150m", ""), list("300m", ""))}},
+			targets: map[string]corev1.ResourceList{"a": list("600m", ""), "sidecar": list("400m", "")},
+			ranges:  podLimitRange(corev1.LimitRangeItem{Max: list("1", "")}),
+			want:    []corev1.Container{container("sidecar", list("200m", ""), list("400m", "")), container("a", list("300m", ""), list("600m", ""))}},
 		"resources are scaled independently": {
 			containers: []corev1.Container{container("a", list("100m", "128Mi"), list("100m", "128Mi"))},
 			targets:    map[string]corev1.ResourceList{"a": list("300m", "1Gi")},
 			ranges:     podLimitRange(corev1.LimitRangeItem{Max: list("1", "512Mi")}),
 			want:       []corev1.Container{container("a", list("300m", "512Mi"), list("300m", "512Mi"))}},
 		"maximum ratio of the sums": {
-			containers: []corev1.Container{container("a", list("100m", ""), list("400m", "")), container("b", list("300m", ""), list("300m", ""))},
-			targets:    map[string]corev1.ResourceList{"a": list("300m", ""), "b": list("300m", "")},
-			// Limits and requests are 700m and 400m in the template, 1500m and 600m at the targets, and
-			// 902m and 451m between the two.
+			containers: []corev1.Container{container("a", list("100m", ""), list("300m", "")), container("b", list("300m", ""), list("300m", ""))},
+			targets:    map[string]corev1.ResourceList{"a": list("500m", ""), "b": list("300m", "")},
+			// Limits and requests are 600m and 400m in the template, 1800m and 800m at the targets, and
+			// 1204m and 602m between the two.
 			ranges: podLimitRange(corev1.LimitRangeItem{MaxLimitRequestRatio: list("2", "")}),
-			want:   []corev1.Container{container("a", list("151m", ""), list("602m", "")), container("b", list("300m", ""), list("300m", ""))}},
+			want:   []corev1.Container{container("a", list("302m", ""), list("904m", "")), container("b", list("300m", ""), list("300m", ""))}},
 		"max and maximum ratio of the sums": {
 			containers: two, targets: map[string]corev1.ResourceList{"a": list("250m", ""), "b": list("250m", "")},
 			ranges: slices.Concat(limitRanges(corev1.LimitRangeItem{Max: list("250m", "")}),
@@ -163,7 +171,7 @@ func TestPropertyAdmittedPodIsAdmittedWithItsSizes(t *testing.T) {
 			scaler.ContainerPolicies = []autoscalingv1beta1.ContainerPolicy{
 				{ContainerName: "*", ControlledValues: autoscalingv1beta1.ControlledValuesRequestsOnly}}
 		}
-		sizes := Template(scaler, spec, targets, ranges)
+		sizes := Template(scaler, spec, targets, Constraints{LimitRanges: ranges})
 		fallback := NoMoreThanTemplate(spec, sizes, ranges, AllResources())
 		if len(targets) > 0 && len(sizes) == 0 {
 			notSized++

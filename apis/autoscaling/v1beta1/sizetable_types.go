@@ -10,12 +10,14 @@ const SizeTableName = "upright"
 
 // ContainerSize is the size of a container in a new pod.
 type ContainerSize struct {
-	// Requests of the container. If the container has a lower limit, the request is not set.
+	// Requests of the container. If the container has a lower limit, the request is not set. If its
+	// limit is not the one in templateLimits, the request is set only below the limit, and only if the
+	// container's own request does not equal the limit.
 	// +mapType=atomic
 	Requests corev1.ResourceList `json:"requests"`
 
 	// Limits of the container. A limit is set only if the container's own limit is the one in
-	// templateLimits.
+	// templateLimits, and equals the request either in both or in neither.
 	// +mapType=atomic
 	// +optional
 	Limits corev1.ResourceList `json:"limits,omitempty"`

@@ -131,7 +131,8 @@ type ContainerPolicy struct {
 	// +optional
 	MinAllowed *ResourceAmounts `json:"minAllowed,omitempty"`
 
-	// Maximum target for each resource. A LimitRange can still raise the target.
+	// Maximum target for each resource. A LimitRange can still raise the target. No limit is raised
+	// above this amount either, except to stay above the request.
 	// +optional
 	MaxAllowed *ResourceAmounts `json:"maxAllowed,omitempty"`
 
@@ -143,8 +144,9 @@ type ContainerPolicy struct {
 	// +optional
 	ControlledResources []ControlledResource `json:"controlledResources,omitempty"`
 
-	// Which values are set. RequestsAndLimits sets requests and limits, and keeps the container's
-	// ratio of limit to request. RequestsOnly sets requests and does not change limits.
+	// Which values are set. RequestsAndLimits sets requests and limits. A limit keeps its ratio to the
+	// request. If it is at least 4 times the request, it stays until the request comes near it.
+	// RequestsOnly sets requests and does not change limits.
 	// +kubebuilder:default=RequestsAndLimits
 	// +optional
 	ControlledValues ControlledValues `json:"controlledValues,omitempty"`
@@ -269,7 +271,7 @@ type ContainerSizing struct {
 
 	// The container's own limits in the Deployment's pod template, for which limits was computed.
 	// A new pod with other limits, for example after an upgrade of the Deployment, keeps its own
-	// limits and gets each request that fits under them.
+	// limits and gets each request that is below them.
 	// +optional
 	TemplateLimits corev1.ResourceList `json:"templateLimits,omitempty"`
 }
