@@ -124,21 +124,12 @@ func TestRequestsAreLoweredToTheTarget(t *testing.T) {
 	w.waitForResources(t, w.pods[0], 0, large, nil)
 }
 
-// killAndRestart writes the status of a pod whose container "web" was OOM-killed n seconds after
-// a minute ago and runs again.
-func killAndRestart(t *testing.T, pod *corev1.Pod, n int) {
-	t.Helper()
-	testenv.OOMKill(t, env, pod, "web", n)
-	pod.Status.ContainerStatuses[0].Resources = pod.Spec.Containers[0].Resources.DeepCopy()
-	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
-}
-
 func TestOOMKillRaisesMemoryBeforeTheStabilizationWindowEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useDefaultBehavior).start(t)
 	w.waitForApplied(t, isFalse, "Stabilizing")
 	pod := w.pods[0]
-	killAndRestart(t, pod, 1)
+	testenv.OOMKill(t, env, pod, "web", 1)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		requests := testenv.Refresh(c, env, pod).Spec.Containers[0].Resources.Requests
 		assert.Positive(c, requests.Memory().Cmp(*small.Memory()))
@@ -150,7 +141,7 @@ func TestOldOOMKillDoesNotEndTheStabilizationWindow(t *testing.T) {
 	t.Parallel()
 	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, nil)}, useDefaultBehavior).start(t)
 	w.waitForApplied(t, isFalse, "Stabilizing")
-	killAndRestart(t, w.pods[0], -int(2*time.Hour/time.Second))
+	testenv.OOMKill(t, env, w.pods[0], "web", -int(2*time.Hour/time.Second))
 	w.assertResizes(t, 0)
 	w.waitForApplied(t, isFalse, "Stabilizing")
 	assert.InDelta(t, 1, w.manager.Value(t, "upright_oom_kills_total"), 0)
