@@ -52,6 +52,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Get(ctx, req.NamespacedName, scaler); apierrors.IsNotFound(err) {
 		r.targets.forget(req.NamespacedName)
 		r.creations.forget(req.NamespacedName)
+		r.resizer.attempts.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("get the VerticalScaler: %w", err)

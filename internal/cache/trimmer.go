@@ -57,13 +57,15 @@ func (t *Trimmer) trimPod(pod *corev1.Pod) {
 		Namespace:         pod.Namespace,
 		UID:               pod.UID,
 		ResourceVersion:   pod.ResourceVersion,
+		Generation:        pod.Generation,
 		CreationTimestamp: pod.CreationTimestamp,
 		DeletionTimestamp: pod.DeletionTimestamp,
 		OwnerReferences:   pod.OwnerReferences,
 		Labels:            t.hashLabel(pod.Labels),
 	}
-	resources := pod.Spec.Resources
+	resources, os := pod.Spec.Resources, pod.Spec.OS
 	pod.Spec = corev1.PodSpec{
+		OS:             os,
 		InitContainers: t.Containers(pod.Spec.InitContainers),
 		Containers:     t.Containers(pod.Spec.Containers),
 	}
@@ -71,6 +73,7 @@ func (t *Trimmer) trimPod(pod *corev1.Pod) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{}
 	}
 	pod.Status = corev1.PodStatus{
+		ObservedGeneration:    pod.Status.ObservedGeneration,
 		Phase:                 pod.Status.Phase,
 		QOSClass:              pod.Status.QOSClass,
 		Conditions:            trimConditions(&pod.Status),
@@ -86,7 +89,8 @@ func trimConditions(status *corev1.PodStatus) []corev1.PodCondition {
 	for i := range status.Conditions {
 		if condition := &status.Conditions[i]; isRead(condition, status) {
 			kept = append(kept, corev1.PodCondition{
-				Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
+				Type: condition.Type, ObservedGeneration: condition.ObservedGeneration,
+				Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
 				Reason: condition.Reason, Message: condition.Message,
 			})
 		}

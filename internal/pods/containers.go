@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,22 @@ func Sizable(spec *corev1.PodSpec) []corev1.Container {
 	return slices.Concat(
 		slices.DeleteFunc(slices.Clone(spec.InitContainers), func(c corev1.Container) bool { return !isSidecar(&c) }),
 		spec.Containers)
+}
+
+// EachSizable yields the same containers, read-only, without a copy.
+func EachSizable(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for i := range spec.InitContainers {
+			if isSidecar(&spec.InitContainers[i]) && !yield(&spec.InitContainers[i]) {
+				return
+			}
+		}
+		for i := range spec.Containers {
+			if !yield(&spec.Containers[i]) {
+				return
+			}
+		}
+	}
 }
 
 // IsSizable reports whether a pod has a container of the name that gets a size.
