@@ -1,6 +1,7 @@
 package verticalscaler
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -24,14 +25,12 @@ type dueSizes struct {
 	known  map[dueKey]dueSize
 }
 
-// dueKey is all that decides about the size that is due for a container in a reconcile.
+// dueKey is all that decides about the size that is due for a container in a reconcile: its name,
+// and its requests and limits. The cache stores equal lists once, so their addresses are enough.
 type dueKey struct {
 	container        string
-	requests, limits amounts
+	requests, limits uintptr
 }
-
-// amounts are milli-CPU and bytes, -1 if they are not set.
-type amounts struct{ cpu, memory int64 }
 
 // dueSize is the size that is due for a container, and whether others wait for the stabilization
 // window.
@@ -48,7 +47,7 @@ func (s *scope) newDueSizes() *dueSizes {
 // window.
 func (d *dueSizes) of(pod *corev1.Pod) (due []autoscalingv1beta1.ContainerSizing, isWaiting bool) {
 	for container := range pods.EachSizable(&pod.Spec) {
-		key := dueKey{container.Name, amountsOf(container.Resources.Requests), amountsOf(container.Resources.Limits)}
+		key := dueKey{container.Name, addressOf(container.Resources.Requests), addressOf(container.Resources.Limits)}
 		size, isKnown := d.known[key]
 		if !isKnown {
 			size = d.decide(container)
@@ -77,25 +76,19 @@ func (d *dueSizes) decide(container *corev1.Container) dueSize {
 	return dueSize{due, isWaiting}
 }
 
-func amountsOf(list corev1.ResourceList) amounts {
-	found := amounts{-1, -1}
-	if cpu, isSet := list[corev1.ResourceCPU]; isSet {
-		found.cpu = cpu.MilliValue()
-	}
-	if memory, isSet := list[corev1.ResourceMemory]; isSet {
-		found.memory = memory.Value()
-	}
-	return found
-}
+func addressOf(list corev1.ResourceList) uintptr { return reflect.ValueOf(list).Pointer() }
 
 // recentlyKilled returns the names of the containers that ran out of memory in any pod within
 // the last hour.
 func (s *scope) recentlyKilled() map[string]bool {
 	killed := map[string]bool{}
 	for i := range s.pods {
-		for _, kill := range pods.OOMKills(&s.pods[i]) {
-			if s.now.Sub(kill.FinishedAt) < recentKill {
-				killed[kill.Container] = true
+		status := &s.pods[i].Status
+		for _, statuses := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+			for n := range statuses {
+				if last := pods.LastOOMKill(&statuses[n]); last != nil && s.now.Sub(last.FinishedAt.Time) < recentKill {
+					killed[statuses[n].Name] = true
+				}
 			}
 		}
 	}
