@@ -24,7 +24,6 @@ var refusals = []string{
 	autoscalingv1beta1.ReasonAdmissionPolicyMissing,
 	autoscalingv1beta1.ReasonApplyFailed,
 	autoscalingv1beta1.ReasonDeploymentPaused,
-	autoscalingv1beta1.ReasonLimitTooLow,
 	autoscalingv1beta1.ReasonMemoryInUse,
 	autoscalingv1beta1.ReasonPodLevelResources,
 	autoscalingv1beta1.ReasonQoSClassFixed,
