@@ -37,10 +37,10 @@ var unsupported = []string{
 }
 
 // request sends a step of a resize. If the API server refuses it, the resources are tried one by
-// one: a quota or a node may have room for one of them.
+// one: a quota may have room for one of them.
 func (p *podResize) request(ctx context.Context, step []corev1.Container) (reason, message string, err error) {
 	reason, message, err = p.send(ctx, step)
-	if reason != autoscalingv1beta1.ReasonResizeRefused && reason != autoscalingv1beta1.ReasonResizeInfeasible {
+	if reason != autoscalingv1beta1.ReasonResizeRefused {
 		return reason, message, err
 	}
 	cpu, memory := sizing.Part(p.pod, step, corev1.ResourceCPU), sizing.Part(p.pod, step, corev1.ResourceMemory)

@@ -59,7 +59,8 @@ func TestEachSizableYieldsTheSameContainersWithoutACopy(t *testing.T) {
 	for count := range got { // A loop that ends early.
 		yielded := 0
 		for range pods.EachSizable(&spec) {
-			if yielded++; yielded > count {
+			yielded++
+			if yielded > count {
 				break
 			}
 		}

@@ -153,7 +153,7 @@ func isSame(a, b corev1.ResourceList) bool {
 }
 
 // number matches an amount in a message, but not a number in a name.
-var number = regexp.MustCompile(`(^|[\s(:=,])[0-9][0-9.]*[A-Za-z]*\b`)
+var number = regexp.MustCompile(`(^|[\s(:=,])\d[0-9.]*[A-Za-z]*\b`)
 
 // stableText returns a kubelet's message without line breaks and amounts. They change each time
 // the kubelet retries, and in a condition they would make every retry a write of the status.
