@@ -12,11 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller"
 
-	"example.com/upright/controllers/recommendation"
-	"example.com/upright/controllers/sizetable"
-	"example.com/upright/indexers"
 	"example.com/upright/internal/testenv"
 	"example.com/upright/internal/usage"
 	"example.com/upright/mappers"
@@ -29,8 +25,8 @@ func BenchmarkReconcileOfManyPods(b *testing.B) {
 	b.Run(fmt.Sprintf("pods=%d", count), func(b *testing.B) {
 		namespace := env.Namespace(b)
 		var meter testenv.Meter
-		reconciler := startReconciler(b, namespace, &meter)
 		request := createSizedPods(b, namespace, count, &meter)
+		reconciler := startReconciler(b, namespace, &meter)
 		waitForSized(b, request)
 		_, err := reconciler.Reconcile(b.Context(), request) // The first one reads the Deployment.
 		require.NoError(b, err)
@@ -48,34 +44,20 @@ func startReconciler(b *testing.B, namespace string, meter *testenv.Meter) *Reco
 	b.Helper()
 	var reconciler *Reconciler
 	setup := func(ctx context.Context, mgr ctrl.Manager, registry *prometheus.Registry) error {
-		if err := indexers.AddAll(ctx, mgr.GetFieldIndexer()); err != nil {
+		recommender, options, err := addDependencies(ctx, mgr, registry, namespace, meter)
+		if err != nil {
 			return err
 		}
 		failures, err := mappers.NewFailures(registry)
 		if err != nil {
 			return err
 		}
-		uncached, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
-		if err != nil {
+		if err := AddToManager(ctx, mgr, mappers.New(mgr.GetCache(), failures), recommender, options); err != nil {
 			return err
 		}
-		recommender, err := recommendation.AddToManager(ctx, mgr, recommendation.Source{Source: meter}, recommendation.Options{
-			Namespaces: []string{namespace}, Metrics: registry, Uncached: uncached,
-			Usage: recommendation.UsageOptions{Interval: time.Second, CheckpointInterval: time.Hour},
-		})
-		if err != nil {
-			return err
-		}
-		tables, err := sizetable.AddToManager(mgr, controller.Options{}, recommender.Trigger)
-		if err != nil {
-			return err
-		}
-		options := Options{Metrics: prometheus.NewRegistry(), Uncached: uncached, Tables: tables}
-		if reconciler, err = newReconciler(ctx, mgr, recommender, options); err != nil {
-			return err
-		}
-		options.Metrics = registry
-		return AddToManager(ctx, mgr, mappers.New(mgr.GetCache(), failures), recommender, options)
+		options.Metrics = prometheus.NewRegistry()
+		reconciler, err = newReconciler(ctx, mgr, recommender, options)
+		return err
 	}
 	manager := env.StartManager(b, []string{namespace}, setup)
 	b.Cleanup(manager.Stop)
