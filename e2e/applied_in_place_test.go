@@ -50,8 +50,8 @@ func TestAppliedReportsTheNodesAnswerToAResize(t *testing.T) {
 	}{
 		"Deferred":   {"ResizeDeferred", templateResources, recommendedResources, autoscalingv1beta1.UpdateModeInPlace},
 		"Infeasible": {"ResizeInfeasible", templateResources, recommendedResources, autoscalingv1beta1.UpdateModeInPlace},
-		// A node cannot lower memory that is in use. No rollout is needed.
-		"Error": {"ResizeFailed", recommendedResources, templateResources, autoscalingv1beta1.UpdateModeInPlaceOrRollout},
+		// The kubelet retries. No rollout is needed.
+		"Error": {"ResizeFailed", templateResources, recommendedResources, autoscalingv1beta1.UpdateModeInPlaceOrRollout},
 	} {
 		t.Run(answer, func(t *testing.T) {
 			t.Parallel()
@@ -83,6 +83,40 @@ func TestAppliedReportsTheNodesAnswerToAResize(t *testing.T) {
 			assert.Zero(t, countScalerWrites(t, namespace, "deployments"))
 		})
 	}
+}
+
+// TestMemoryThatANodeCannotLowerIsPutBack shows that no rollout is needed, and that a new spec is
+// tried at once.
+func TestMemoryThatANodeCannotLowerIsPutBack(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	deployment := newWebDeployment(namespace, 2, "Error")
+	deployment.Spec.Template.Spec.Containers[0].Resources = *recommendedResources.DeepCopy()
+	create(t, deployment)
+	waitForSettled(t, deployment)
+	running := listPods(t, namespace)
+	scaler := newImmediateScaler(namespace, "web")
+	scaler.Spec.UpdateMode = autoscalingv1beta1.UpdateModeInPlaceOrRollout
+	lowered := resourcesOf("300m", "128Mi", "600m", "256Mi")
+	recommendFixed(scaler, lowered.Requests)
+
+	create(t, scaler)
+
+	waitForApplied(t, scaler, metav1.ConditionFalse, "MemoryInUse")
+	eventually(t, func(c *assert.CollectT) {
+		requireResources(c, recommendedResources, listPods(c, namespace))
+		require.Contains(c, conditionMessage(refresh(c, scaler), "Applied"), "2 of 2 pods")
+	})
+	assert.Equal(t, 4, countScalerWrites(t, namespace, "pods/resize"), "one write to lower and one to put back for each pod")
+	for i := range running {
+		edit(t, &running[i], func(p *corev1.Pod) { delete(p.Annotations, annotationResize) })
+	}
+	lowered = resourcesOf("300m", "192Mi", "600m", "384Mi")
+	edit(t, scaler, func(s *autoscalingv1beta1.VerticalScaler) { recommendFixed(s, lowered.Requests) })
+	waitForApplied(t, scaler, metav1.ConditionTrue, "Sized")
+	requireResources(t, lowered, listPods(t, namespace))
+	assert.Equal(t, names(running), names(listPods(t, namespace)))
+	assert.Zero(t, countScalerWrites(t, namespace, "deployments"))
 }
 
 // resizeMessage returns the message of the condition in which a pod's node answers a resize.

@@ -44,27 +44,9 @@ type Options struct {
 func AddToManager(
 	ctx context.Context, mgr ctrl.Manager, mapper *mappers.Mappers, recommender *recommendation.Recommender, options Options,
 ) error {
-	metrics, err := newMetrics(options.Metrics)
-	if err != nil {
-		return fmt.Errorf("register metrics: %w", err)
-	}
-	admission, err := newAdmission(ctx, mgr, recommender.TriggerAll)
+	reconciler, err := newReconciler(ctx, mgr, recommender, options)
 	if err != nil {
 		return err
-	}
-	if err := mgr.Add(admission); err != nil {
-		return fmt.Errorf("add the watch of the admission policy: %w", err)
-	}
-	recorder := mgr.GetEventRecorder(name)
-	reconciler := &Reconciler{
-		Client: mgr.GetClient(), uncached: options.Uncached, fieldOwner: name, recorder: recorder, metrics: metrics,
-		recommender: recommender, admission: admission,
-		tables: options.Tables, creations: newCreations(),
-		targets: &targets{server: options.Uncached, known: map[types.NamespacedName]*target{}},
-		queue:   newRolloutQueue(mgr.GetCache(), options.MaxConcurrentRollouts),
-		resizer: &resizer{
-			Client: mgr.GetClient(), fieldOwner: name, recorder: recorder, metrics: metrics, refused: map[types.UID]refusal{},
-		},
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
 		For(&autoscalingv1beta1.VerticalScaler{}).
@@ -81,4 +63,32 @@ func AddToManager(
 		return fmt.Errorf("add the controller of VerticalScalers: %w", err)
 	}
 	return nil
+}
+
+// newReconciler returns the reconciler of VerticalScalers.
+func newReconciler(
+	ctx context.Context, mgr ctrl.Manager, recommender *recommendation.Recommender, options Options,
+) (*Reconciler, error) {
+	metrics, err := newMetrics(options.Metrics)
+	if err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	admission, err := newAdmission(ctx, mgr, recommender.TriggerAll)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(admission); err != nil {
+		return nil, fmt.Errorf("add the watch of the admission policy: %w", err)
+	}
+	recorder := mgr.GetEventRecorder(name)
+	return &Reconciler{
+		Client: mgr.GetClient(), uncached: options.Uncached, fieldOwner: name, recorder: recorder, metrics: metrics,
+		recommender: recommender, admission: admission,
+		tables: options.Tables, creations: newCreations(),
+		targets: &targets{server: options.Uncached, known: map[types.NamespacedName]*target{}},
+		queue:   newRolloutQueue(mgr.GetCache(), options.MaxConcurrentRollouts),
+		resizer: &resizer{
+			Client: mgr.GetClient(), fieldOwner: name, recorder: recorder, metrics: metrics, attempts: newAttempts(),
+		},
+	}, nil
 }

@@ -55,7 +55,7 @@ func (s *scope) notApplied() (reason, message string) {
 	case s.scaler.Spec.Suspend:
 		return autoscalingv1beta1.ReasonSuspended,
 			"spec.suspend is set: new pods use the Deployment's own resources, and running pods keep their size."
-	case s.target == nil:
+	case s.target == nil, s.deployment == nil && len(s.pods) > 0: // Deleted during the reconcile.
 		return autoscalingv1beta1.ReasonDeploymentNotFound,
 			"There are no pods to size. When the Deployment is created, its pods get the size in status.sizing."
 	case s.hasFallback():
@@ -117,7 +117,7 @@ func (s *scope) appliedToPods() metav1.Condition {
 			"New pods are created with the size in status.sizing. spec.updateMode is Initial: running pods are not resized.")
 	}
 	condition := newCondition(conditionType, metav1.ConditionTrue, autoscalingv1beta1.ReasonSized,
-		"All pods have the recommended size or are within what spec.behavior allows.")
+		"All running pods have the recommended size or are within what spec.behavior allows.")
 	if reason, message := s.result.summary(); reason != "" {
 		condition = newCondition(conditionType, metav1.ConditionFalse, reason, message)
 	}

@@ -1,6 +1,7 @@
 package verticalscaler
 
 import (
+	"reflect"
 	"slices"
 	"time"
 
@@ -16,60 +17,147 @@ import (
 // pod keeps reporting its last kill.
 const recentKill = time.Hour
 
-// due returns the sizes that a pod should get now, and whether others wait for the
-// stabilization window. killed are the names of the containers that were OOM-killed recently.
-func (s *scope) due(pod *corev1.Pod, killed map[string]bool) (due []autoscalingv1beta1.ContainerSizing, isWaiting bool) {
-	containers := pods.Sizable(&pod.Spec)
-	for i := range containers {
-		name := containers[i].Name
-		size := slices.IndexFunc(s.status.Sizing, func(size autoscalingv1beta1.ContainerSizing) bool { return size.ContainerName == name })
-		recommended := recommendation.ForContainer(s.status.Recommendations, name)
-		if size < 0 || recommended == nil {
-			continue
+// dueSizes returns what the pods of a target should get now. Most pods have the same resources,
+// so it decides once for each container and its resources.
+type dueSizes struct {
+	scope  *scope
+	killed map[string]bool // Containers that ran out of memory recently.
+	known  map[dueKey]dueSize
+}
+
+// dueKey is all that decides about the size that is due for a container in a reconcile: its name,
+// and its requests and limits. The cache stores equal lists once, so their addresses are enough.
+type dueKey struct {
+	container        string
+	requests, limits uintptr
+}
+
+// dueSize is the size that is due for a container, and whether others wait for the stabilization
+// window.
+type dueSize struct {
+	size      autoscalingv1beta1.ContainerSizing
+	isWaiting bool
+}
+
+func (s *scope) newDueSizes() *dueSizes {
+	return &dueSizes{scope: s, killed: s.recentlyKilled(), known: map[dueKey]dueSize{}}
+}
+
+// of returns the sizes that a pod should get now, and whether others wait for the stabilization
+// window.
+func (d *dueSizes) of(pod *corev1.Pod) (due []autoscalingv1beta1.ContainerSizing, isWaiting bool) {
+	for container := range pods.EachSizable(&pod.Spec) {
+		key := dueKey{container.Name, addressOf(container.Resources.Requests), addressOf(container.Resources.Limits)}
+		size, isKnown := d.known[key]
+		if !isKnown {
+			size = d.decide(container)
+			d.known[key] = size
 		}
-		targetRange := func(resource corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
-			if s.unavailable != "" { // A target does not become stable while usage is missing.
-				return 0, 0, false
-			}
-			return s.workload.TargetRange(name, resource, window, s.now)
+		if len(size.size.Requests) > 0 || len(size.size.Limits) > 0 {
+			due = append(due, size.size)
 		}
-		dueNow, waits := sizing.Due(s.scaler.Spec.Behavior, &containers[i], s.status.Sizing[size],
-			recommended, targetRange, killed[name])
-		if s.isReverted() {
-			sizing.AddRaises(&dueNow, &containers[i], &s.status.Sizing[size])
-		}
-		dueNow, limitWaits := s.dueLimits(&containers[i], s.status.Sizing[size], dueNow, targetRange)
-		due = append(due, dueNow)
-		isWaiting = isWaiting || waits || limitWaits
+		isWaiting = isWaiting || size.isWaiting
 	}
 	return due, isWaiting
 }
+
+// decide returns the size that is due for a container.
+func (d *dueSizes) decide(container *corev1.Container) dueSize {
+	s, name := d.scope, container.Name
+	size := slices.IndexFunc(s.status.Sizing, func(size autoscalingv1beta1.ContainerSizing) bool { return size.ContainerName == name })
+	recommended := recommendation.ForContainer(s.status.Recommendations, name)
+	if size < 0 || recommended == nil {
+		return dueSize{}
+	}
+	targetRange := func(resource corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
+		if s.unavailable != "" { // A target does not become stable while usage is missing.
+			return 0, 0, false
+		}
+		return s.workload.TargetRange(name, resource, window, s.now)
+	}
+	due, isWaiting := sizing.Due(s.scaler.Spec.Behavior, container, s.status.Sizing[size], recommended, targetRange, d.killed[name])
+	if s.isReverted() {
+		sizing.AddRaises(&due, container, &s.status.Sizing[size])
+	}
+	due, limitWaits := s.dueLimits(container, s.status.Sizing[size], due, targetRange)
+	return dueSize{due, isWaiting || limitWaits}
+}
+
+func addressOf(list corev1.ResourceList) uintptr { return reflect.ValueOf(list).Pointer() }
 
 // recentlyKilled returns the names of the containers that ran out of memory in any pod within
 // the last hour.
 func (s *scope) recentlyKilled() map[string]bool {
 	killed := map[string]bool{}
 	for i := range s.pods {
-		for _, kill := range pods.OOMKills(&s.pods[i]) {
-			if s.now.Sub(kill.FinishedAt) < recentKill {
-				killed[kill.Container] = true
+		status := &s.pods[i].Status
+		for _, statuses := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+			for n := range statuses {
+				last := pods.LastOOMKill(&statuses[n])
+				// A time in the future cannot be true.
+				if last != nil && s.now.Sub(last.FinishedAt.Time) < recentKill && s.now.Add(time.Minute).After(last.FinishedAt.Time) {
+					killed[statuses[n].Name] = true
+				}
 			}
 		}
 	}
 	return killed
 }
 
-// restartsAllowed returns how many more pods may have a container restarted now.
-func (s *scope) restartsAllowed() int {
+// restartBudget limits in how many pods containers restart at the same time.
+type restartBudget struct {
+	most int
+	// restarting is the number of pods whose containers restart because of a resize, and
+	// unavailable is the number of these and of those that are not ready.
+	restarting, unavailable int
+}
+
+// newRestartBudget counts the live pods. A leftover of an evicted pod does not count, nor does a
+// resize that a node has deferred.
+func (s *scope) newRestartBudget() *restartBudget {
 	percent := defaultMaxRestartingPercent
 	if behavior := s.scaler.Spec.Behavior; behavior != nil && behavior.MaxRestartingPercent > 0 {
 		percent = int(behavior.MaxRestartingPercent)
 	}
-	allowed := max(1, len(s.pods)*percent/100)
+	live := 0
+	budget := &restartBudget{}
 	for i := range s.pods {
-		if resizing, _ := sizing.Resizing(&s.pods[i]); resizing != "" || !pods.IsReady(&s.pods[i]) {
-			allowed--
+		pod := &s.pods[i]
+		if !pods.IsLive(pod) {
+			continue
+		}
+		live++
+		if sizing.IsRestarting(pod) {
+			budget.restarting++
+			budget.unavailable++
+		} else if !pods.IsReady(pod) {
+			budget.unavailable++
 		}
 	}
-	return allowed
+	budget.most = max(1, live*percent/100)
+	return budget
+}
+
+// take reports whether the containers of a pod may restart now, and counts the restart. The pod
+// does not count against itself. If it is not ready, its restart makes nothing unavailable, so it
+// only waits for other restarts.
+func (b *restartBudget) take(pod *corev1.Pod) bool {
+	isReady, isRestarting := pods.IsReady(pod), sizing.IsRestarting(pod)
+	others := b.unavailable
+	if !isReady {
+		others = b.restarting
+	}
+	if isRestarting {
+		others--
+	}
+	if others >= b.most {
+		return false
+	}
+	if !isRestarting {
+		b.restarting++
+		if isReady {
+			b.unavailable++
+		}
+	}
+	return true
 }

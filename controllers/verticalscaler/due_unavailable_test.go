@@ -30,16 +30,16 @@ func TestRequestsAreNotLoweredWithoutCurrentUsage(t *testing.T) {
 	sizeFor(testenv.Amounts("50m", "128Mi"))
 	s.workload.RecordTarget("app", corev1.ResourceCPU, 50, now.Add(-24*time.Hour))
 	s.workload.RecordTarget("app", corev1.ResourceMemory, 128<<20, now.Add(-24*time.Hour))
-	due, _ := s.due(pod, nil)
+	due, _ := s.newDueSizes().of(pod)
 	require.Len(t, due, 1)
 	assert.Len(t, due[0].Requests, 2, "the target is stable")
 
 	s.unavailable = "No current usage."
-	due, isWaiting := s.due(pod, nil)
-	assert.Empty(t, due[0].Requests)
+	due, isWaiting := s.newDueSizes().of(pod)
+	assert.Empty(t, due)
 	assert.True(t, isWaiting)
 
 	sizeFor(testenv.Amounts("500m", "512Mi"))
-	due, _ = s.due(pod, nil)
+	due, _ = s.newDueSizes().of(pod)
 	assert.Len(t, due[0].Requests, 2, "too small requests are raised nevertheless")
 }

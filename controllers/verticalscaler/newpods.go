@@ -84,8 +84,10 @@ type creation struct {
 	// size is the size in the table, and since is the time since when it is known to be there.
 	size  autoscalingv1beta1.PodSize
 	since time.Time
-	// seen are the pods that have been compared.
+	// seen are the pods that have been compared, of those that were created after the horizon. All
+	// older ones have been.
 	seen          map[types.UID]bool
+	horizon       time.Time
 	policyVersion int64
 	notTaken      bool
 }
@@ -110,7 +112,8 @@ func (c *creations) observe(s *scope) (notTaken bool) {
 	key := client.ObjectKeyFromObject(s.scaler)
 	known := c.byScaler[key]
 	if known == nil || known.scaler != s.scaler.UID {
-		known = &creation{scaler: s.scaler.UID, seen: idsOf(s.pods), since: s.now, size: s.newPods.inTable, policyVersion: s.newPods.policyVersion}
+		known = &creation{scaler: s.scaler.UID, since: s.now, size: s.newPods.inTable, policyVersion: s.newPods.policyVersion}
+		known.see(s.pods)
 		known.notTaken = s.wasApplied(autoscalingv1beta1.ReasonSizeNotTaken)
 		c.byScaler[key] = known
 	}
@@ -124,7 +127,7 @@ func (c *creations) observe(s *scope) (notTaken bool) {
 	var newest *corev1.Pod
 	for i := range s.pods {
 		pod := &s.pods[i]
-		if !known.seen[pod.UID] && known.isComparable(pod) &&
+		if known.isNew(pod) && known.isComparable(pod) &&
 			(newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
 			newest = pod
 		}
@@ -132,7 +135,7 @@ func (c *creations) observe(s *scope) (notTaken bool) {
 	if newest != nil {
 		known.notTaken = !hasSize(newest, known.size)
 	}
-	known.seen = idsOf(s.pods)
+	known.see(s.pods)
 	return known.notTaken && len(known.size) > 0
 }
 
@@ -145,7 +148,7 @@ func (c *creation) isComparable(pod *corev1.Pod) bool {
 // hasSize reports whether a pod's containers have the requests of a size, as far as the admission
 // policy sets them. A container that the pod does not have does not matter.
 func hasSize(pod *corev1.Pod, size autoscalingv1beta1.PodSize) bool {
-	for _, container := range pods.Sizable(&pod.Spec) {
+	for container := range pods.EachSizable(&pod.Spec) {
 		for name, request := range size[container.Name].Requests {
 			actual := container.Resources.Requests[name]
 			if actual.Cmp(request) != 0 && getsRequest(container.Resources, size[container.Name], name) {
@@ -156,10 +159,25 @@ func hasSize(pod *corev1.Pod, size autoscalingv1beta1.PodSize) bool {
 	return true
 }
 
-func idsOf(all []corev1.Pod) map[types.UID]bool {
-	ids := make(map[types.UID]bool, len(all))
+// lateWatch is how much later than a newer pod the watch may deliver a pod.
+const lateWatch = time.Minute
+
+// isNew reports whether a pod has not been seen.
+func (c *creation) isNew(pod *corev1.Pod) bool {
+	return pod.CreationTimestamp.After(c.horizon) && !c.seen[pod.UID]
+}
+
+// see remembers the pods that exist. Of most Deployments, all pods are older than the horizon.
+func (c *creation) see(all []corev1.Pod) {
 	for i := range all {
-		ids[all[i].UID] = true
+		if horizon := all[i].CreationTimestamp.Add(-lateWatch); horizon.After(c.horizon) {
+			c.horizon = horizon
+		}
 	}
-	return ids
+	c.seen = map[types.UID]bool{}
+	for i := range all {
+		if all[i].CreationTimestamp.After(c.horizon) {
+			c.seen[all[i].UID] = true
+		}
+	}
 }

@@ -54,6 +54,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.targets.forget(req.NamespacedName)
 		r.creations.forget(req.NamespacedName)
 		r.queue.forget(req.NamespacedName)
+		r.resizer.attempts.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	} else if err != nil {
 		return ctrl.Result{}, fmt.Errorf("get the VerticalScaler: %w", err)

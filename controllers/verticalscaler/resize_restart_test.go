@@ -1,13 +1,13 @@
 package verticalscaler
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"example.com/upright/internal/testenv"
 )
@@ -39,39 +39,91 @@ func (w *workload) resizedPods(t *testing.T, count int) map[string]*corev1.Pod {
 	return resized
 }
 
-func TestDeferredResizeCountsAsARestartUntilItFinishes(t *testing.T) {
-	t.Parallel()
+// newRestartedContainer returns a small container that restarts when its memory changes.
+func newRestartedContainer() corev1.Container {
 	container := newContainer("web", small, nil)
 	container.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceMemory, RestartPolicy: corev1.RestartContainer}}
-	w := newWorkload(t, 4, []corev1.Container{container}, func(w *workload) {
-		w.scaler.Spec.Behavior.MaxRestartingPercent = 50
-	}).start(t)
-	isDeferred := func(pod *corev1.Pod) bool {
-		return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
-	}
-	finished := map[string]bool{}
-	for len(finished) < len(w.pods) {
-		requested := min(len(finished)+2, len(w.pods))
-		resized := w.resizedPods(t, requested)
-		var unfinished []*corev1.Pod
-		for name, pod := range resized {
-			if finished[name] {
-				continue
-			}
-			unfinished = append(unfinished, pod)
+	return container
+}
+
+// TestDeferredResizeDoesNotCountAsARestart shows that pods without room on their nodes do not keep
+// others from being resized.
+func TestDeferredResizeDoesNotCountAsARestart(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t, 3, []corev1.Container{newRestartedContainer()}).start(t)
+	for deferred := range w.pods {
+		for _, pod := range w.resizedPods(t, deferred+1) {
 			if !isDeferred(pod) {
 				deferResize(t, pod)
 			}
 		}
-		require.EventuallyWithT(t, func(c *assert.CollectT) {
-			message := testenv.ConditionMessage(testenv.Refresh(c, env, w.scaler).Status.Conditions, "Applied")
-			assert.Contains(c, message, fmt.Sprintf("%d of 4 pods wait until their nodes have room", len(unfinished)))
-		}, testenv.Timeout, testenv.Poll)
-		w.waitForApplied(t, isFalse, "ResizeDeferred")
-		w.assertResizes(t, requested)
-		testenv.RunPod(t, env, unfinished[0]) // It restarts, and the other stays deferred.
-		finished[unfinished[0].Name] = true
 	}
-	w.waitForApplied(t, isTrue, "Sized")
-	w.assertResizes(t, len(w.pods))
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		message := testenv.ConditionMessage(testenv.Refresh(c, env, w.scaler).Status.Conditions, "Applied")
+		assert.Contains(c, message, "3 of 3 pods wait until their nodes have room")
+	}, testenv.Timeout, testenv.Poll)
+	w.assertResizes(t, 3)
+}
+
+func isDeferred(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodResizePending })
+}
+
+// TestUnreadyPodIsResizedBesideTheLeftoverOfAnEvictedOne shows that neither uses up the only
+// restart that is allowed.
+func TestUnreadyPodIsResizedBesideTheLeftoverOfAnEvictedOne(t *testing.T) {
+	t.Parallel()
+	w := newWorkload(t, 2, []corev1.Container{newRestartedContainer()})
+	setStatus(t, w.pods[0], func(status *corev1.PodStatus) {
+		status.Phase, status.Reason, status.Conditions = corev1.PodFailed, "Evicted", nil
+	})
+	setStatus(t, w.pods[1], func(status *corev1.PodStatus) {
+		status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	})
+	w.start(t)
+	w.waitForResources(t, w.pods[1], 0, large, nil)
+	w.assertResizes(t, 1)
+}
+
+func TestRestartBudgetCountsOtherPods(t *testing.T) {
+	t.Parallel()
+	newPod := func(isReady, isRestarting bool) corev1.Pod {
+		container := newRestartedContainer()
+		pod := corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{container}}}
+		pod.Status.Phase = corev1.PodRunning
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, Resources: container.Resources.DeepCopy(),
+		}}
+		if isRestarting {
+			pod.Status.ContainerStatuses[0].Resources.Requests = large
+		}
+		if !isReady {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+		}
+		return pod
+	}
+	ready, unready, restarting := newPod(true, false), newPod(false, false), newPod(true, true)
+	ended, deleted := newPod(false, false), newPod(false, false)
+	ended.Status.Phase, deleted.DeletionTimestamp = corev1.PodFailed, new(metav1.Now())
+	for name, test := range map[string]struct {
+		pods []corev1.Pod // The first one is to restart. One may at a time.
+		want bool
+	}{
+		"all ready":                       {[]corev1.Pod{ready, ready, ready}, true},
+		"another is not ready":            {[]corev1.Pod{ready, unready}, false},
+		"another restarts":                {[]corev1.Pod{ready, restarting}, false},
+		"leftovers":                       {[]corev1.Pod{ready, ended, deleted}, true},
+		"not ready itself":                {[]corev1.Pod{unready, ready}, true},
+		"not ready, as others are":        {[]corev1.Pod{unready, unready}, true},
+		"not ready, and another restarts": {[]corev1.Pod{unready, restarting}, false},
+		"restarts itself":                 {[]corev1.Pod{restarting, ready}, true},
+	} {
+		s := newScope(testenv.NewScaler("default", "web", "web"), metav1.Now().Time)
+		s.pods = test.pods
+		budget := s.newRestartBudget()
+		assert.Equal(t, test.want, budget.take(&s.pods[0]), name)
+		if test.want {
+			assert.False(t, budget.take(&ready), "%s: the restart counts", name)
+		}
+	}
 }

@@ -1,15 +1,12 @@
 package verticalscaler
 
 import (
-	"errors"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/testenv"
@@ -74,7 +71,7 @@ func TestPodIsResizedWhenItStartsToRun(t *testing.T) {
 	pod := w.pods[0]
 	pod.Status.Phase = corev1.PodPending
 	require.NoError(t, env.Client.Status().Update(t.Context(), pod))
-	w.start(t).waitForApplied(t, isTrue, "Sized")
+	assert.Contains(t, w.start(t).waitForApplied(t, isFalse, "PodsNotRunning"), "1 of 1 pods")
 	assert.Zero(t, w.resizes())
 	testenv.RunPod(t, env, pod)
 	w.waitForResources(t, pod, 0, large, nil)
@@ -176,43 +173,4 @@ func TestGuaranteedPodStaysGuaranteed(t *testing.T) {
 	w := newWorkload(t, 1, []corev1.Container{newContainer("web", small, small)}, useInPlaceMode).start(t)
 	w.waitForResources(t, w.pods[0], 0, large, large)
 	assert.Equal(t, corev1.PodQOSGuaranteed, w.pods[0].Status.QOSClass)
-}
-
-func TestRefusedResizeIsRepeatedOnlyIfItChanges(t *testing.T) {
-	t.Parallel()
-	w := newWorkload(t, 2, []corev1.Container{newContainer("web", small, nil)}, useInPlaceMode)
-	quota := testenv.Create(t, env, &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: "quota"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"requests.cpu": large["cpu"]}},
-	})
-	quota.Status = corev1.ResourceQuotaStatus{
-		Hard: quota.Spec.Hard, Used: corev1.ResourceList{"requests.cpu": small["cpu"]},
-	}
-	require.NoError(t, env.Client.Status().Update(t.Context(), quota))
-	w.setPolicies(t, huge)
-	message := w.start(t).waitForApplied(t, isFalse, "ResizeRefused")
-	assert.Contains(t, message, "2 of 2 pods cannot be resized")
-	assert.Contains(t, message, "exceeded quota")
-	w.assertResizes(t, 2)
-	assert.InDelta(t, 2, w.manager.Value(t, "upright_pod_resizes_total", "refused"), 0)
-	assert.Zero(t, testenv.EventReasons(t, env, w.scaler)["Resized"])
-
-	w.setPolicies(t, testenv.Amounts("250m", "512Mi"))
-	for _, pod := range w.pods {
-		w.waitForResources(t, pod, 0, testenv.Amounts("250m", "512Mi"), nil)
-	}
-	w.assertResizes(t, 4)
-}
-
-func TestResizeThatANodeCanNeverDoHasALongerPause(t *testing.T) {
-	t.Parallel()
-	for cause, want := range map[metav1.CauseType]string{
-		"NodeCapacity": "ResizeInfeasible", "UnsupportedPlatform": "ResizeUnsupported", "": "ResizeRefused",
-	} {
-		refused := apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New("the reason"))
-		refused.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: cause}}
-		reason, pause := reasonOf(refused)
-		assert.Equal(t, want, reason)
-		assert.Equal(t, want != "ResizeRefused", pause > refusalPause)
-	}
 }

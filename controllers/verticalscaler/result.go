@@ -11,8 +11,13 @@ import (
 	"example.com/upright/internal/sizing"
 )
 
-// reasonRequested counts a pod whose resize was requested in this reconcile.
-const reasonRequested = "requested"
+// Reasons that are no reasons of a condition.
+const (
+	// reasonRequested counts a pod whose resize was requested in this reconcile.
+	reasonRequested = "requested"
+	// reasonGone is that of a pod that no longer exists, and does not count.
+	reasonGone = "gone"
+)
 
 // result counts the pods of a target by what keeps them from having their size.
 type result struct {
@@ -31,6 +36,9 @@ func newResult() *result {
 
 // add counts a pod. Without a reason, the pod has its size.
 func (r *result) add(pod *corev1.Pod, reason, message string) {
+	if reason == reasonGone {
+		return
+	}
 	r.pods++
 	switch reason {
 	case "":
@@ -111,15 +119,20 @@ var explanations = []struct {
 	// requeueAfter is the time after which to check again if no event reports a change.
 	requeueAfter time.Duration
 }{
-	{autoscalingv1beta1.ReasonResizeRefused, "cannot be resized because the API server refuses it", refusalPause},
+	{autoscalingv1beta1.ReasonResizeRefused, "cannot be resized because the API server refuses it", 0},
 	{autoscalingv1beta1.ReasonQoSClassFixed, "cannot be resized in place because their quality of service class would change: " +
 		"set different requests and limits in the Deployment, or restart its pods (kubectl rollout restart)", 0},
 	{autoscalingv1beta1.ReasonPodLevelResources, "have pod-level resources, which are not sized: " +
 		"remove spec.resources from the pod template", 0},
+	{autoscalingv1beta1.ReasonLimitTooLow, "have a lower limit than their new request: " +
+		"raise the limit in the Deployment, or restart its pods (kubectl rollout restart) if they do not have its limits", 0},
 	{autoscalingv1beta1.ReasonResizeUnsupported, "run on nodes that do not support in-place resize: it needs Linux and Kubernetes 1.33 or later", 0},
 	{autoscalingv1beta1.ReasonResizeInfeasible, "would be too large for their nodes: lower maxAllowed, or restart the pods (kubectl rollout restart)", 0},
-	{autoscalingv1beta1.ReasonResizeFailed, "could not be resized by their nodes. The kubelet keeps retrying. " +
-		"Memory that is in use cannot be lowered: set minAllowed or restart the pods", 0},
+	{autoscalingv1beta1.ReasonResizeFailed, "could not be resized by their nodes. The kubelet keeps retrying", 0},
+	{autoscalingv1beta1.ReasonResizeStalled, "have waited for their nodes to resize them for more than 5 minutes: " +
+		"check whether the nodes are ready (kubectl get nodes)", 0},
+	{autoscalingv1beta1.ReasonMemoryInUse, "use more memory than their new limit, page cache included, and keep their memory. " +
+		"The controller tries again later: set minAllowed or restart the pods", 0},
 	{autoscalingv1beta1.ReasonResizeDeferred, "wait until their nodes have room: add nodes or lower maxAllowed", 0},
 	{autoscalingv1beta1.ReasonRolloutIneffective, "cannot be resized in place, and the last rollout did not give them their size. No further one " +
 		"starts until the size, the Deployment's pod template or the admission policy changes", 0},
@@ -138,6 +151,9 @@ var explanations = []struct {
 	{autoscalingv1beta1.ReasonRolloutInProgress, "cannot be resized in place and are replaced by the rollout in progress", 0},
 	{autoscalingv1beta1.ReasonRestartsLimited, "wait for the restart of containers in other pods, see spec.behavior.maxRestartingPercent", 0},
 	{autoscalingv1beta1.ReasonResizing, "are being resized", 0},
+	{autoscalingv1beta1.ReasonPodsNotRunning, "have containers that do not run, so that their size is not in force", 0},
+	{autoscalingv1beta1.ReasonResourcesNotReported, "run on nodes that do not report which resources are in force: " +
+		"it needs Kubernetes 1.33 or later", 0},
 	{autoscalingv1beta1.ReasonStabilizing, "wait for the stabilization window, see spec.behavior", time.Minute},
 }
 

@@ -51,30 +51,38 @@ func startManagerIn(
 func addController(
 	ctx context.Context, mgr ctrl.Manager, registry *prometheus.Registry, namespace string, meter *testenv.Meter,
 ) error {
-	if err := indexers.AddAll(ctx, mgr.GetFieldIndexer()); err != nil {
+	recommender, options, err := addDependencies(ctx, mgr, registry, namespace, meter)
+	if err != nil {
 		return err
 	}
 	failures, err := mappers.NewFailures(registry)
 	if err != nil {
 		return err
 	}
+	return AddToManager(ctx, mgr, mappers.New(mgr.GetCache(), failures), recommender, options)
+}
+
+// addDependencies adds what the controller depends on to a manager of one namespace.
+func addDependencies(
+	ctx context.Context, mgr ctrl.Manager, registry *prometheus.Registry, namespace string, meter *testenv.Meter,
+) (*recommendation.Recommender, Options, error) {
+	if err := indexers.AddAll(ctx, mgr.GetFieldIndexer()); err != nil {
+		return nil, Options{}, err
+	}
 	uncached, err := client.New(mgr.GetConfig(), client.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return err
+		return nil, Options{}, err
 	}
 	recommender, err := recommendation.AddToManager(ctx, mgr, recommendation.Source{Source: meter}, recommendation.Options{
 		Namespaces: []string{namespace}, Metrics: registry, Uncached: uncached,
 		Usage: recommendation.UsageOptions{Interval: testenv.Poll, CheckpointInterval: time.Hour},
 	})
 	if err != nil {
-		return err
+		return nil, Options{}, err
 	}
 	tables, err := sizetable.AddToManager(mgr, controller.Options{}, recommender.Trigger)
-	if err != nil {
-		return err
-	}
-	return AddToManager(ctx, mgr, mappers.New(mgr.GetCache(), failures), recommender, Options{
+	return recommender, Options{
 		Metrics: registry, Uncached: uncached, Tables: tables, MaxConcurrentRollouts: 5,
 		Controller: controller.Options{MaxConcurrentReconciles: 4},
-	})
+	}, err
 }

@@ -67,10 +67,11 @@ func (t *Trimmer) trimPod(pod *corev1.Pod) {
 		OwnerReferences:   pod.OwnerReferences,
 		Labels:            t.hashLabel(pod.Labels),
 	}
-	resources, node := pod.Spec.Resources, pod.Spec.NodeName
+	resources, node, os := pod.Spec.Resources, pod.Spec.NodeName, pod.Spec.OS
 	pod.Spec = corev1.PodSpec{
 		NodeName:       t.nodes.get(node, func() string { return strings.Clone(node) }),
 		Overhead:       t.sizedOnly(pod.Spec.Overhead),
+		OS:             os,
 		InitContainers: t.Containers(pod.Spec.InitContainers),
 		Containers:     t.Containers(pod.Spec.Containers),
 	}
@@ -78,6 +79,7 @@ func (t *Trimmer) trimPod(pod *corev1.Pod) {
 		pod.Spec.Resources = &corev1.ResourceRequirements{}
 	}
 	pod.Status = corev1.PodStatus{
+		ObservedGeneration:    pod.Status.ObservedGeneration,
 		Phase:                 pod.Status.Phase,
 		QOSClass:              pod.Status.QOSClass,
 		Conditions:            trimConditions(&pod.Status),
@@ -93,7 +95,8 @@ func trimConditions(status *corev1.PodStatus) []corev1.PodCondition {
 	for i := range status.Conditions {
 		if condition := &status.Conditions[i]; isRead(condition, status) {
 			kept = append(kept, corev1.PodCondition{
-				Type: condition.Type, Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
+				Type: condition.Type, ObservedGeneration: condition.ObservedGeneration,
+				Status: condition.Status, LastTransitionTime: condition.LastTransitionTime,
 				Reason: condition.Reason, Message: condition.Message,
 			})
 		}

@@ -15,6 +15,22 @@ func Sizable(spec *corev1.PodSpec) []corev1.Container {
 		spec.Containers)
 }
 
+// EachSizable yields the same containers, read-only, without a copy.
+func EachSizable(spec *corev1.PodSpec) iter.Seq[*corev1.Container] {
+	return func(yield func(*corev1.Container) bool) {
+		for i := range spec.InitContainers {
+			if isSidecar(&spec.InitContainers[i]) && !yield(&spec.InitContainers[i]) {
+				return
+			}
+		}
+		for i := range spec.Containers {
+			if !yield(&spec.Containers[i]) {
+				return
+			}
+		}
+	}
+}
+
 // SizableStatuses yields the containers of a pod that get a size, each with its status. A
 // container without a status is missing.
 func SizableStatuses(pod *corev1.Pod) iter.Seq2[*corev1.Container, *corev1.ContainerStatus] {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	"example.com/upright/internal/pods"
@@ -40,6 +41,31 @@ func TestSizableReturnsSidecarsAndContainers(t *testing.T) {
 	assert.Equal(t, []string{"sidecar", "app", "never-restarted"}, names)
 	assert.Equal(t, *before, spec, "the pod must not change")
 	assert.Empty(t, pods.Sizable(&corev1.PodSpec{}))
+}
+
+func TestEachSizableYieldsTheSameContainersWithoutACopy(t *testing.T) {
+	t.Parallel()
+	spec := specWithSidecar()
+	want := pods.Sizable(&spec)
+	var got []*corev1.Container
+	for container := range pods.EachSizable(&spec) {
+		got = append(got, container)
+	}
+	require.Len(t, got, len(want))
+	for i := range want {
+		assert.Equal(t, want[i], *got[i])
+	}
+	assert.Same(t, &spec.InitContainers[1], got[0])
+	for count := range got { // A loop that ends early.
+		yielded := 0
+		for range pods.EachSizable(&spec) {
+			yielded++
+			if yielded > count {
+				break
+			}
+		}
+		assert.Equal(t, count+1, yielded)
+	}
 }
 
 func TestIsSizableIsTrueForSidecarsAndContainers(t *testing.T) {

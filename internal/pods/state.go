@@ -35,7 +35,7 @@ func Newest(pods []corev1.Pod) *corev1.Pod {
 	var newest *corev1.Pod
 	for i := range pods {
 		pod := &pods[i]
-		if hasEnded(pod) || !pod.DeletionTimestamp.IsZero() {
+		if !IsLive(pod) {
 			continue
 		}
 		if newest == nil || cmp.Or(pod.CreationTimestamp.Compare(newest.CreationTimestamp.Time), cmp.Compare(pod.Name, newest.Name)) > 0 {
@@ -45,8 +45,10 @@ func Newest(pods []corev1.Pod) *corev1.Pod {
 	return newest
 }
 
-func hasEnded(pod *corev1.Pod) bool {
-	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+// IsLive reports whether a pod has neither ended nor is being deleted. An evicted pod stays as
+// a failed one until somebody deletes it.
+func IsLive(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded && pod.DeletionTimestamp.IsZero()
 }
 
 // Unschedulable returns the pods of the newest template that the scheduler cannot place. It
@@ -59,7 +61,7 @@ func Unschedulable(pods []corev1.Pod) []*corev1.Pod {
 	var found []*corev1.Pod
 	for i := range pods {
 		pod := &pods[i]
-		if UnschedulableCondition(pod) != nil && pod.DeletionTimestamp.IsZero() &&
+		if UnschedulableCondition(pod) != nil && IsLive(pod) &&
 			pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == latest.Labels[appsv1.DefaultDeploymentUniqueLabelKey] {
 			found = append(found, pod)
 		}

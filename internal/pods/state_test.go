@@ -175,6 +175,13 @@ func TestUnschedulableReturnsPodsOfNewestTemplate(t *testing.T) {
 				newPod("b", 1, corev1.PodPending, ofTemplate("1"), unschedulable),
 			},
 			want: []string{"b"}},
+		"ended pod, as the scheduler left it": {
+			pods: []corev1.Pod{
+				newPod("a", 0, corev1.PodFailed, ofTemplate("1"), unschedulable),
+				newPod("b", 1, corev1.PodSucceeded, ofTemplate("1"), unschedulable),
+				newPod("c", 2, corev1.PodPending, ofTemplate("1"), unschedulable),
+			},
+			want: []string{"c"}},
 		"pod with a scheduling gate": {pods: []corev1.Pod{newPod("a", 0, corev1.PodPending, ofTemplate("1"), gated)}},
 		"pods without a template hash": {
 			pods: []corev1.Pod{newPod("a", 0, corev1.PodPending, unschedulable), newPod("b", 1, corev1.PodRunning)},

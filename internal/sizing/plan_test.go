@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -22,6 +23,8 @@ func TestPlanResizeIsBlockedByQoSClassOrNode(t *testing.T) {
 		"status without resources": func(pod *corev1.Pod) {
 			pod.Status.ContainerStatuses[0].Resources = nil
 		},
+		"Windows": func(pod *corev1.Pod) { pod.Spec.OS = &corev1.PodOS{Name: corev1.Windows} },
+		"Linux":   func(pod *corev1.Pod) { pod.Spec.OS = &corev1.PodOS{Name: corev1.Linux} },
 	}
 	for name, test := range map[string]struct {
 		current corev1.Container
@@ -43,9 +46,13 @@ func TestPlanResizeIsBlockedByQoSClassOrNode(t *testing.T) {
 		"container not running yet": {current: burstable, change: "container not running", size: sizeOf("app", size, nil), changes: true},
 		"node without support for resize": {current: burstable, change: "status without resources", size: sizeOf("app", size, nil),
 			changes: true, blocked: autoscalingv1beta1.ReasonResizeUnsupported},
+		"Windows pod": {current: burstable, change: "Windows", size: sizeOf("app", size, nil), changes: true,
+			blocked: autoscalingv1beta1.ReasonResizeUnsupported},
+		"Linux pod": {current: burstable, change: "Linux", size: sizeOf("app", size, nil), changes: true},
 		"no change": {current: burstable, size: sizeOf("app", list("100m", ""), nil)},
 		"no change on a node without support for resize": {current: burstable, change: "status without resources", size: sizeOf("app", list("100m", ""), nil)},
-		"request above the limit":                        {current: burstable, size: sizeOf("app", list("300m", ""), nil)},
+		"request above the limit": {current: burstable, size: sizeOf("app", list("300m", ""), nil),
+			blocked: autoscalingv1beta1.ReasonLimitTooLow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,7 +63,7 @@ func TestPlanResizeIsBlockedByQoSClassOrNode(t *testing.T) {
 			plan := PlanResize(pod, []autoscalingv1beta1.ContainerSizing{test.size})
 			assert.Equal(t, test.changes, len(plan.Containers) > 0)
 			assert.Equal(t, test.blocked, plan.Blocked)
-			assert.False(t, plan.Restarts)
+			assert.False(t, Restarts(pod, plan.Containers))
 		})
 	}
 }
@@ -83,69 +90,17 @@ func TestPlanResizeRestartsContainerIfResizePolicyRequiresIt(t *testing.T) {
 			app.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: test.resource, RestartPolicy: test.policy}}
 			sizes := []autoscalingv1beta1.ContainerSizing{test.size}
 
-			plan := PlanResize(podOf(app, container("web", list("100m", "128Mi"), nil)), sizes)
+			pod := podOf(app, container("web", list("100m", "128Mi"), nil))
+			plan := PlanResize(pod, sizes)
 			assert.Len(t, plan.Containers, 1)
-			assert.Equal(t, test.restarts, plan.Restarts)
+			assert.Equal(t, test.restarts, Restarts(pod, plan.Containers))
 
-			plan = PlanResize(withSidecar(podOf(container("web", list("100m", "128Mi"), nil)), app), sizes)
-			assert.Equal(t, test.restarts, plan.Restarts, "as a sidecar")
+			pod = withSidecar(podOf(container("web", list("100m", "128Mi"), nil)), app)
+			plan = PlanResize(pod, sizes)
+			assert.Equal(t, test.restarts, Restarts(pod, plan.Containers), "as a sidecar")
 			assert.Empty(t, plan.Blocked, "as a sidecar")
 		})
 	}
-}
-
-func TestResizingReturnsStateFromKubelet(t *testing.T) {
-	t.Parallel()
-	conditions := func(all ...corev1.PodCondition) []corev1.PodCondition { return all }
-	condition := func(kind corev1.PodConditionType, reason string) corev1.PodCondition {
-		return corev1.PodCondition{Type: kind, Status: corev1.ConditionTrue, Reason: reason, Message: "why"}
-	}
-	ended := condition(corev1.PodResizePending, corev1.PodReasonInfeasible)
-	ended.Status = corev1.ConditionFalse
-	ready := condition(corev1.PodReady, "")
-	otherAmounts := list("50m", "64Mi")
-	for name, test := range map[string]struct {
-		conditions []corev1.PodCondition
-		actual     corev1.ResourceList // In the container's status. Nil means as in the spec.
-		want       string
-		message    string
-	}{
-		"no resize":                              {conditions(ready), nil, "", ""},
-		"deferred":                               {conditions(ready, condition(corev1.PodResizePending, corev1.PodReasonDeferred)), nil, autoscalingv1beta1.ReasonResizeDeferred, "why"},
-		"infeasible":                             {conditions(condition(corev1.PodResizePending, corev1.PodReasonInfeasible)), otherAmounts, autoscalingv1beta1.ReasonResizeInfeasible, "why"},
-		"in progress":                            {conditions(condition(corev1.PodResizeInProgress, "")), nil, autoscalingv1beta1.ReasonResizing, "why"},
-		"failed":                                 {conditions(condition(corev1.PodResizeInProgress, corev1.PodReasonError)), nil, autoscalingv1beta1.ReasonResizeFailed, "why"},
-		"ended":                                  {conditions(ended), nil, "", ""},
-		"not yet seen by the kubelet":            {conditions(ready), otherAmounts, autoscalingv1beta1.ReasonResizing, ""},
-		"ended, but another one is not yet seen": {conditions(ended), otherAmounts, autoscalingv1beta1.ReasonResizing, ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			app := container("app", list("100m", "128Mi"), nil)
-			for kind, pod := range map[string]*corev1.Pod{
-				"container": podOf(app), "sidecar": withSidecar(podOf(container("web", nil, nil)), app),
-			} {
-				pod.Status.Conditions = test.conditions
-				for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
-					if len(statuses) > 0 && statuses[0].Name == "app" && test.actual != nil {
-						statuses[0].Resources.Requests = test.actual
-					}
-				}
-				reason, message := Resizing(pod)
-				assert.Equal(t, test.want, reason, kind)
-				assert.Equal(t, test.message, message, kind)
-			}
-		})
-	}
-}
-
-func TestResizingIgnoresContainersWithoutResourcesInStatus(t *testing.T) {
-	t.Parallel()
-	pod := podOf(container("app", list("100m", ""), nil), container("web", list("100m", ""), nil))
-	pod.Status.ContainerStatuses = pod.Status.ContainerStatuses[:1]
-	pod.Status.ContainerStatuses[0].Resources = nil
-	reason, _ := Resizing(pod)
-	assert.Empty(t, reason)
 }
 
 func TestPlanResizeDoesNotRestartContainerThatDoesNotRun(t *testing.T) {
@@ -153,7 +108,49 @@ func TestPlanResizeDoesNotRestartContainerThatDoesNotRun(t *testing.T) {
 	app := container("app", list("100m", "128Mi"), nil)
 	app.ResizePolicy = []corev1.ContainerResizePolicy{{ResourceName: corev1.ResourceCPU, RestartPolicy: corev1.RestartContainer}}
 	pod, size := podOf(app), []autoscalingv1beta1.ContainerSizing{sizeOf("app", list("50m", ""), nil)}
-	assert.True(t, PlanResize(pod, size).Restarts)
+	assert.True(t, Restarts(pod, PlanResize(pod, size).Containers))
 	pod.Status.ContainerStatuses = nil
-	assert.False(t, PlanResize(pod, size).Restarts)
+	assert.False(t, Restarts(pod, PlanResize(pod, size).Containers))
+}
+
+// TestMemoryOfAStoppedContainerDoesNotChange shows that memory waits until the container runs: the
+// kubelet would report the new memory without putting it in force.
+func TestMemoryOfAStoppedContainerDoesNotChange(t *testing.T) {
+	t.Parallel()
+	app := container("app", list("100m", "128Mi"), list("200m", "256Mi"))
+	for name, test := range map[string]struct {
+		size autoscalingv1beta1.ContainerSizing
+		want corev1.ResourceList // Requests of the resize.
+	}{
+		"CPU and memory up":   {sizeOf("app", list("150m", "256Mi"), list("300m", "512Mi")), list("150m", "128Mi")},
+		"CPU and memory down": {sizeOf("app", list("50m", "64Mi"), list("100m", "128Mi")), list("50m", "128Mi")},
+		"memory only":         {sizeOf("app", list("", "256Mi"), list("", "512Mi")), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pod := podOf(app, container("log", list("100m", ""), nil))
+			due := []autoscalingv1beta1.ContainerSizing{test.size}
+			pod.Status.Phase = corev1.PodRunning
+			running := PlanResize(pod, due).Containers
+			require.Len(t, running, 1)
+			assert.Equal(t, memory.amountIn(test.size.Requests), memory.amountIn(running[0].Resources.Requests), "while it runs")
+
+			pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+			stopped := PlanResize(pod, due).Containers
+			if test.want == nil {
+				assert.Empty(t, stopped)
+				return
+			}
+			require.Len(t, stopped, 1)
+			assertAmounts(t, test.want, stopped[0].Resources.Requests, "requests")
+			assert.Equal(t, memory.amountIn(app.Resources.Limits), memory.amountIn(stopped[0].Resources.Limits))
+		})
+	}
+}
+
+func TestMemoryOfAPodThatHasNotStartedChanges(t *testing.T) {
+	t.Parallel()
+	pod := podOf(container("app", list("100m", "128Mi"), nil))
+	pod.Status.Phase, pod.Status.ContainerStatuses = corev1.PodPending, nil
+	assert.Len(t, PlanResize(pod, []autoscalingv1beta1.ContainerSizing{sizeOf("app", list("", "64Mi"), nil)}).Containers, 1)
 }

@@ -28,6 +28,14 @@ func resized(pod *corev1.Pod, sizes []autoscalingv1beta1.ContainerSizing) []core
 	return changed
 }
 
+// isLimitTooLow reports whether resized skips a size.
+func isLimitTooLow(pod *corev1.Pod, sizes []autoscalingv1beta1.ContainerSizing) bool {
+	return slices.ContainsFunc(sizes, func(size autoscalingv1beta1.ContainerSizing) bool {
+		container := containerOf(&pod.Spec, size.ContainerName)
+		return container != nil && !isValid(withSize(container.Resources, size))
+	})
+}
+
 // withSize returns a container's resources with the requests and limits of a size.
 func withSize(resources corev1.ResourceRequirements, size autoscalingv1beta1.ContainerSizing) corev1.ResourceRequirements {
 	resources = *resources.DeepCopy()
@@ -48,9 +56,13 @@ func isValid(resources corev1.ResourceRequirements) bool {
 	return true
 }
 
-// isEqual reports whether the requests and limits of all sized resources are the same.
-func isEqual(a, b corev1.ResourceRequirements) bool {
-	return !slices.ContainsFunc(sizedResources[:], func(r sizedResource) bool { return !r.isEqual(a, b) })
+// keepsQoSClass reports whether a pod keeps its quality of service class when containers change.
+func keepsQoSClass(pod *corev1.Pod, changed []corev1.Container) bool {
+	class := pod.Status.QOSClass
+	if class == "" {
+		class = qosClassAfter(pod, nil)
+	}
+	return qosClassAfter(pod, changed) == class
 }
 
 // qosClassAfter returns the quality of service class of a pod after the changed containers

@@ -10,18 +10,24 @@ import (
 // sizedResource is a resource that this package sizes: CPU in milli-CPU, or memory in bytes.
 type sizedResource struct {
 	name corev1.ResourceName
-	// amountOf converts a quantity to milli-CPU or bytes.
-	amountOf func(*resource.Quantity) int64
 	// limitStep is the unit of limits: they are rounded up to a multiple of it.
 	limitStep int64
 }
 
 var (
-	cpu    = sizedResource{name: corev1.ResourceCPU, amountOf: (*resource.Quantity).MilliValue, limitStep: 1}
-	memory = sizedResource{name: corev1.ResourceMemory, amountOf: (*resource.Quantity).Value, limitStep: 1 << 20}
+	cpu    = sizedResource{name: corev1.ResourceCPU, limitStep: 1}
+	memory = sizedResource{name: corev1.ResourceMemory, limitStep: 1 << 20}
 
 	sizedResources = [...]sizedResource{cpu, memory}
 )
+
+// amountOf converts a quantity to milli-CPU or bytes.
+func (r sizedResource) amountOf(quantity *resource.Quantity) int64 {
+	if r.name == corev1.ResourceCPU {
+		return quantity.MilliValue()
+	}
+	return quantity.Value()
+}
 
 // quantity converts milli-CPU or bytes to a quantity.
 func (r sizedResource) quantity(amount int64) *resource.Quantity {

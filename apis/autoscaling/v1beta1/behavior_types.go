@@ -71,8 +71,8 @@ type Behavior struct {
 	TrialSeconds *int32 `json:"trialSeconds,omitempty"`
 
 	// Percentage of the Deployment's pods in which a resize may restart containers at the same
-	// time. The limit is at least one pod. Pods that are not ready and pods with a resize in
-	// progress count towards the limit.
+	// time. The limit is at least one pod. Other pods that are not ready count towards the limit.
+	// A pod that is not ready itself waits only for pods that a resize restarts.
 	// +kubebuilder:default=25
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100

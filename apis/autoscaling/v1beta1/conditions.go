@@ -85,12 +85,24 @@ const (
 	ReasonStabilizing = "Stabilizing"
 	// ReasonResizing means that pods are being resized.
 	ReasonResizing = "Resizing"
+	// ReasonResizeStalled means that the node of a pod does not report the end of a resize.
+	ReasonResizeStalled = "ResizeStalled"
+	// ReasonPodsNotRunning means that containers of a pod do not run, so that no size is in force.
+	ReasonPodsNotRunning = "PodsNotRunning"
+	// ReasonResourcesNotReported means that the node of a pod does not report the resources in
+	// force.
+	ReasonResourcesNotReported = "ResourcesNotReported"
 	// ReasonResizeDeferred means that a node currently has no room to resize a pod.
 	ReasonResizeDeferred = "ResizeDeferred"
 	// ReasonResizeInfeasible means that a node can never have room to resize a pod.
 	ReasonResizeInfeasible = "ResizeInfeasible"
 	// ReasonResizeFailed means that a node tried to resize a pod and failed.
 	ReasonResizeFailed = "ResizeFailed"
+	// ReasonMemoryInUse means that a node could not lower the memory limit of a pod, because the
+	// memory is in use. The pod keeps its memory, and lowering is tried again later.
+	ReasonMemoryInUse = "MemoryInUse"
+	// ReasonLimitTooLow means that a container of a pod has a limit below the request of its size.
+	ReasonLimitTooLow = "LimitTooLow"
 	// ReasonResizeRefused means that the API server rejects the resize of a pod.
 	ReasonResizeRefused = "ResizeRefused"
 	// ReasonResizeUnsupported means that the node of a pod does not support resizes.
