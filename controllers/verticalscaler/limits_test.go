@@ -62,6 +62,16 @@ func (w *workload) waitForResized(t *testing.T, requests, limits corev1.Resource
 	w.waitForApplied(t, isTrue, "Sized")
 }
 
+// waitForLowered waits until the limits of a pod are lowered in two steps: CPU first, and then
+// memory, when the first step is in force.
+func (w *workload) waitForLowered(t *testing.T, requests, previous, limits corev1.ResourceList, pod *corev1.Pod) {
+	t.Helper()
+	first := corev1.ResourceList{corev1.ResourceCPU: limits[corev1.ResourceCPU], corev1.ResourceMemory: previous[corev1.ResourceMemory]}
+	w.waitForResources(t, pod, 0, requests, first)
+	testenv.RunPod(t, w.env, pod)
+	w.waitForResized(t, requests, limits, pod)
+}
+
 func TestLimitsOfRunningPodsFollowTheTemplate(t *testing.T) {
 	t.Parallel()
 	for name, upgrade := range upgrades {
@@ -71,8 +81,8 @@ func TestLimitsOfRunningPodsFollowTheTemplate(t *testing.T) {
 			upgrade(t, w, raisedSmall)
 			w.waitForResized(t, medium, raisedMedium, w.pods[0])
 			upgrade(t, w, loweredSmall)
-			w.waitForResized(t, medium, loweredMedium, w.pods[0])
-			w.assertResizes(t, 3)
+			w.waitForLowered(t, medium, raisedMedium, loweredMedium, w.pods[0])
+			w.assertResizes(t, 4)
 		})
 	}
 }
@@ -124,8 +134,8 @@ func TestRequestOutsideItsTargetKeepsTheTemplatesProportion(t *testing.T) {
 	w.waitForSizing(t, newSizing("web", large, testenv.Amounts("1500m", "3Gi")))
 	upgrades["helm upgrade"](t, w, loweredSmall)
 	w.waitForSizing(t, newSizing("web", large, testenv.Amounts("1375m", "2560Mi")))
-	w.waitForResized(t, medium, loweredMedium, w.pods[0])
-	w.assertResizes(t, 2)
+	w.waitForLowered(t, medium, tripleMedium, loweredMedium, w.pods[0])
+	w.assertResizes(t, 3)
 }
 
 func TestPinnedSizeDoesNotReplaceTheLimitsOfANewTemplate(t *testing.T) {

@@ -292,7 +292,11 @@ func TestRunningPodsKeepWhatTheScalerDoesNotControl(t *testing.T) {
 	since := metav1.NewTime(time.Now().Add(-10 * refusalGracePeriod)).Rfc3339Copy()
 	w.setReplicaFailureSince(t, since.Time, strings.ReplaceAll(overQuota, "requests.cpu=500m", "requests.cpu=500m,limits.memory=2Gi"))
 	w.setFallback(t, &autoscalingv1beta1.Fallback{Reason: "QuotaExceeded", Since: since, Until: metav1.NewTime(since.Add(time.Hour))})
-	w.start(t).waitForResources(t, w.pods[0], 3, small, limits)
+	// Memory is lowered when the lower CPU is in force.
+	w.start(t).waitForResources(t, w.pods[0], 3,
+		corev1.ResourceList{"cpu": small["cpu"], "memory": large["memory"]}, corev1.ResourceList{"cpu": limits["cpu"], "memory": huge["memory"]})
+	testenv.RunPod(t, env, w.pods[0])
+	w.waitForResources(t, w.pods[0], 3, small, limits)
 	for i, want := range []corev1.ResourceRequirements{
 		{Requests: large, Limits: huge},
 		{Requests: corev1.ResourceList{"cpu": large["cpu"], "memory": small["memory"]}, Limits: corev1.ResourceList{"cpu": huge["cpu"], "memory": limits["memory"]}},
@@ -300,7 +304,7 @@ func TestRunningPodsKeepWhatTheScalerDoesNotControl(t *testing.T) {
 	} {
 		w.waitForResources(t, w.pods[0], i, want.Requests, want.Limits)
 	}
-	w.assertResizes(t, 1)
+	w.assertResizes(t, 2)
 }
 
 // No event triggers the reconcile in which the refusal has lasted long enough.
