@@ -37,28 +37,30 @@ func named(names []corev1.ResourceName) []sizedResource {
 }
 
 // NoMoreThan lowers the named resources of each size to another size of the same container, if
-// they exceed it. A limit keeps its ratio to the request and does not exceed the other size's
-// limit either. If LimitRanges admit the pod without any size, they also admit it with the result.
+// they exceed it. Their limits are those that the template's limits give for the lower requests. If
+// LimitRanges admit the pod without any size, they also admit it with the result.
 func NoMoreThan(
 	template *corev1.PodSpec, sizes, most []autoscalingv1beta1.ContainerSizing, ranges []corev1.LimitRange, names []corev1.ResourceName,
 ) []autoscalingv1beta1.ContainerSizing {
 	sizes = cloneSizes(sizes)
+	pod := newLimitedPod(template, ranges)
 	for i := range sizes {
+		container := pod.container(sizes[i].ContainerName)
 		other := slices.IndexFunc(most, func(size autoscalingv1beta1.ContainerSizing) bool {
 			return size.ContainerName == sizes[i].ContainerName
 		})
-		if other < 0 {
+		if other < 0 || container == nil {
 			continue
 		}
 		for _, r := range named(names) {
-			r.lower(&sizes[i], most[other])
+			r.lower(&sizes[i], most[other], r.pairIn(container.Resources))
 		}
 	}
-	return newLimitedPod(template, ranges).admitted(sizes)
+	return pod.admitted(sizes)
 }
 
-// lower lowers the request and the limit of a size to those of another size.
-func (r sizedResource) lower(size *autoscalingv1beta1.ContainerSizing, most autoscalingv1beta1.ContainerSizing) {
+// lower lowers the request of a size to that of another size, and its limit accordingly.
+func (r sizedResource) lower(size *autoscalingv1beta1.ContainerSizing, most autoscalingv1beta1.ContainerSizing, template pair) {
 	_, isSized := size.Requests[r.name]
 	_, isKnown := most.Requests[r.name]
 	current := pair{request: r.amountIn(size.Requests), limit: r.amountIn(size.Limits)}
@@ -70,11 +72,7 @@ func (r sizedResource) lower(size *autoscalingv1beta1.ContainerSizing, most auto
 	if current.limit == 0 {
 		return
 	}
-	limit := multiplyDivide(current.limit, request, current.request)
-	if mostLimit := r.amountIn(most.Limits); mostLimit > 0 {
-		limit = min(limit, mostLimit)
-	}
-	r.set(&size.Limits, max(limit, request))
+	r.set(&size.Limits, max(request, min(current.limit, r.limitFor(template, request, current.limit))))
 }
 
 // NoMoreThanTemplate removes the named resources of each size that exceed the resources in a

@@ -61,6 +61,7 @@ func TestFallbackSizesDoNotExceedAnotherSize(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		size, most, want autoscalingv1beta1.ContainerSizing
+		templateLimits   corev1.ResourceList
 		ranges           []corev1.LimitRange
 	}{
 		"each resource on its own": {
@@ -68,13 +69,16 @@ func TestFallbackSizesDoNotExceedAnotherSize(t *testing.T) {
 			want: sizeOf("app", list("200m", "128Mi"), nil)},
 		"the limit keeps its ratio": {
 			size: sizeOf("app", list("300m", ""), list("600m", "")), most: sizeOf("app", list("200m", ""), list("1", "")),
-			want: sizeOf("app", list("200m", ""), list("400m", ""))},
-		"the limit does not exceed the other one": {
-			size: sizeOf("app", list("300m", ""), list("600m", "")), most: sizeOf("app", list("200m", ""), list("300m", "")),
-			want: sizeOf("app", list("200m", ""), list("300m", ""))},
-		"no other limit": {
+			want: sizeOf("app", list("200m", ""), list("400m", "")), templateLimits: list("200m", "")},
+		"a wide limit stays": {
+			size: sizeOf("app", list("300m", ""), list("1", "")), most: sizeOf("app", list("200m", ""), list("400m", "")),
+			want: sizeOf("app", list("200m", ""), list("1", "")), templateLimits: list("1", "")},
+		"the limit stays equal to the request": {
 			size: sizeOf("app", list("300m", ""), list("300m", "")), most: sizeOf("app", list("200m", ""), nil),
-			want: sizeOf("app", list("200m", ""), list("200m", ""))},
+			want: sizeOf("app", list("200m", ""), list("200m", "")), templateLimits: list("100m", "")},
+		"the limit stays above the request": {
+			size: sizeOf("app", list("300m", ""), list("330m", "")), most: sizeOf("app", list("200m", ""), list("200m", "")),
+			want: sizeOf("app", list("200m", ""), list("220m", "")), templateLimits: list("110m", "")},
 		"limits are not sized": {
 			size: sizeOf("app", list("300m", ""), nil), most: sizeOf("app", list("200m", ""), list("300m", "")),
 			want: sizeOf("app", list("200m", ""), nil)},
@@ -90,7 +94,7 @@ func TestFallbackSizesDoNotExceedAnotherSize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			spec := &corev1.PodSpec{Containers: []corev1.Container{container("app", list("100m", "128Mi"), nil)}}
+			spec := &corev1.PodSpec{Containers: []corev1.Container{container("app", list("100m", "128Mi"), test.templateLimits)}}
 			sizes := []autoscalingv1beta1.ContainerSizing{test.size}
 			before := cloneSizes(sizes)
 			got := NoMoreThan(spec, sizes, []autoscalingv1beta1.ContainerSizing{test.most}, test.ranges, AllResources())
