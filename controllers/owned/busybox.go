@@ -48,6 +48,6 @@ func busyboxDeployment(busybox *examplev1alpha1.Busybox) *appsv1ac.DeploymentApp
 			WithImage(busybox.Spec.Image).
 			// As process 1, a shell ignores SIGTERM unless it has a trap.
 			WithCommand("sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done").
-			WithResources(resourceRequirements(busybox.Spec.Resources)),
+			WithResources(resourceRequirements(busybox.Spec.Resources.Requirements())),
 	}, busybox, examplev1alpha1.GroupVersion.WithKind("Busybox"))
 }

@@ -84,7 +84,7 @@ func fooDeployment(foo *examplev1alpha1.Foo) *appsv1ac.DeploymentApplyConfigurat
 			WithImage(fooImage).
 			WithPorts(corev1ac.ContainerPort().WithName("http").WithContainerPort(8080)).
 			WithVolumeMounts(corev1ac.VolumeMount().WithName("tmp").WithMountPath("/tmp")).
-			WithResources(resourceRequirements(foo.Spec.Resources)),
+			WithResources(resourceRequirements(foo.Spec.Resources.Requirements())),
 		volumes: []*corev1ac.VolumeApplyConfiguration{
 			corev1ac.Volume().WithName("tmp").WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
 		},

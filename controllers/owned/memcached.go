@@ -52,6 +52,6 @@ func memcachedDeployment(memcached *cachev1alpha1.Memcached) *appsv1ac.Deploymen
 			WithPorts(corev1ac.ContainerPort().
 				WithName("memcached").
 				WithContainerPort(memcachedPort)).
-			WithResources(resourceRequirements(memcached.Spec.Resources)),
+			WithResources(resourceRequirements(memcached.Spec.Resources.Requirements())),
 	}, memcached, cachev1alpha1.GroupVersion.WithKind("Memcached"))
 }
