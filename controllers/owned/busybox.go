@@ -32,6 +32,9 @@ func (r *BusyboxReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	if !busybox.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector deletes the Deployment.
 	}
+	if problem := busybox.Spec.DecodeError; problem != "" {
+		return r.reportInvalid(ctx, busybox, busybox.Status, problem)
+	}
 	_, result, err := r.reconcileDeployment(ctx, busybox, busybox.Status, busyboxDeployment(busybox))
 	return result, err
 }

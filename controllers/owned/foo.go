@@ -40,6 +40,9 @@ func (r *FooReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if !foo.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector deletes the Deployment.
 	}
+	if problem := foo.Spec.DecodeError; problem != "" {
+		return r.reportInvalid(ctx, foo, foo.Status, problem)
+	}
 	status, result, err := r.reconcileDeployment(ctx, foo, foo.Status, fooDeployment(foo))
 	if err == nil && meta.IsStatusConditionTrue(status.Conditions, examplev1alpha1.ConditionAvailable) {
 		err = r.deletePrevious(ctx, foo)

@@ -34,6 +34,9 @@ func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if !memcached.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector deletes the Deployment.
 	}
+	if problem := memcached.Spec.DecodeError; problem != "" {
+		return r.reportInvalid(ctx, memcached, examplev1alpha1.DeploymentStatus(memcached.Status), problem)
+	}
 	_, result, err := r.reconcileDeployment(ctx, memcached, examplev1alpha1.DeploymentStatus(memcached.Status), memcachedDeployment(memcached))
 	return result, err
 }

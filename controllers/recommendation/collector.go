@@ -158,7 +158,7 @@ func (c *Collector) learn(ctx context.Context, samples []usage.Sample) error {
 	var changed []*autoscalingv1beta1.VerticalScaler
 	var errs []error // The failure of one scaler does not stop the others.
 	for i := range scalers {
-		if scalers[i].Spec.Suspend || !scalers[i].DeletionTimestamp.IsZero() {
+		if scalers[i].Spec.Suspend || scalers[i].Spec.DecodeError != "" || !scalers[i].DeletionTimestamp.IsZero() {
 			continue
 		}
 		isChanged, err := c.learnFor(ctx, &scalers[i], read)

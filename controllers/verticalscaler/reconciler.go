@@ -59,6 +59,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if !scaler.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
+	if scaler.Spec.DecodeError != "" {
+		return r.reportInvalid(ctx, scaler)
+	}
 	s := newScope(scaler, time.Now())
 	r.observe(ctx, s)
 	r.recommend(ctx, s)

@@ -90,6 +90,10 @@ type VerticalScalerSpec struct {
 	// VerticalScaler for the same Deployment does not take over.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+
+	// DecodeError describes the fields that cannot be decoded, and is empty if there are none. These
+	// fields have their zero value, so the spec must not be acted on.
+	DecodeError string `json:"-"`
 }
 
 // ResourceAmounts are amounts of CPU and memory.

@@ -26,6 +26,10 @@ type MemcachedSpec struct {
 	// +kubebuilder:default={requests: {cpu: "50m", memory: "80Mi"}, limits: {cpu: "500m", memory: "128Mi"}}
 	// +optional
 	Resources container.Resources `json:"resources,omitzero"`
+
+	// DecodeError describes the fields that cannot be decoded, and is empty if there are none. These
+	// fields have their zero value, so the spec must not be acted on.
+	DecodeError string `json:"-"`
 }
 
 // MemcachedStatus is the observed state of a Memcached.

@@ -25,6 +25,10 @@ type BusyboxSpec struct {
 	// +kubebuilder:default={requests: {cpu: "10m", memory: "16Mi"}, limits: {cpu: "100m", memory: "64Mi"}}
 	// +optional
 	Resources container.Resources `json:"resources,omitzero"`
+
+	// DecodeError describes the fields that cannot be decoded, and is empty if there are none. These
+	// fields have their zero value, so the spec must not be acted on.
+	DecodeError string `json:"-"`
 }
 
 // Busybox runs pods that sleep until they are stopped. It owns a Deployment with the same name.

@@ -24,6 +24,10 @@ type FooSpec struct {
 	// +kubebuilder:default={requests: {cpu: "10m", memory: "32Mi"}, limits: {cpu: "100m", memory: "64Mi"}}
 	// +optional
 	Resources container.Resources `json:"resources,omitzero"`
+
+	// DecodeError describes the fields that cannot be decoded, and is empty if there are none. These
+	// fields have their zero value, so the spec must not be acted on.
+	DecodeError string `json:"-"`
 }
 
 // Foo runs nginx in a Deployment that it owns. spec.deploymentName is the name of the Deployment.
