@@ -44,7 +44,6 @@ type Checkpointer struct {
 
 	mutex    sync.Mutex
 	restored bool
-	saved    chan struct{} // Closed after the last checkpoint is written.
 }
 
 // NeedLeaderElection returns true: only the leader writes checkpoints.
@@ -53,7 +52,6 @@ func (*Checkpointer) NeedLeaderElection() bool { return true }
 // Start writes each checkpoint when the previous one is an interval old, and all of them when
 // the context ends.
 func (c *Checkpointer) Start(ctx context.Context) error {
-	defer close(c.saved)
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("checkpoints"))
 	wait.UntilWithContext(ctx, func(ctx context.Context) { c.save(ctx, time.Now().Add(-c.interval)) }, c.interval/checksPerInterval)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)
