@@ -94,9 +94,9 @@ func createWhenAccepted(t *testing.T, environment *testenv.Environment, obj *uns
 }
 
 // conditionOf returns a condition of an object, as "status reason: message".
-func conditionOf(t assert.TestingT, environment *testenv.Environment, obj *unstructured.Unstructured, conditionType string) string {
+func conditionOf(t require.TestingT, environment *testenv.Environment, obj *unstructured.Unstructured, conditionType string) string {
 	live := obj.DeepCopy()
-	assert.NoError(t, environment.Client.Get(context.Background(), client.ObjectKeyFromObject(obj), live))
+	require.NoError(t, environment.Client.Get(context.Background(), client.ObjectKeyFromObject(obj), live))
 	conditions, _, _ := unstructured.NestedSlice(live.Object, "status", "conditions")
 	for _, item := range conditions {
 		if condition := item.(map[string]any); condition["type"] == conditionType {

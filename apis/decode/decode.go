@@ -19,7 +19,7 @@ import (
 
 // longExponent matches a number in a string with an exponent of three digits or more. The time
 // that resource.ParseQuantity takes grows with the exponent. With ten digits it never returns.
-var longExponent = regexp.MustCompile(`"[+-]?[0-9.]+[eE][+-]?[0-9]{3,}"`)
+var longExponent = regexp.MustCompile(`"[+-]?[0-9.]+[eE][+-]?\d{3,}"`)
 
 // Fields decodes a JSON object into a pointer to a struct, as clients of Kubernetes do. A field that
 // cannot be decoded keeps its zero value. The result describes these fields, or is empty.

@@ -54,7 +54,11 @@ func connect(ctx context.Context, kubeConfig *rest.Config, timeout time.Duration
 	}
 	var last error // Why the last attempt failed.
 	err = wait.PollUntilContextTimeout(ctx, connectInterval, timeout, true, func(ctx context.Context) (bool, error) {
-		if last = check(ctx, api, mapper); last == nil || !isTransient(last) {
+		err := check(ctx, api, mapper)
+		if err == nil || ctx.Err() == nil || last == nil {
+			last = err // The end of the timeout explains nothing.
+		}
+		if last == nil || !isTransient(last) {
 			return true, last
 		}
 		ctrl.Log.Info("The API server does not respond as expected; trying again", "cause", withHost(kubeConfig, last).Error())

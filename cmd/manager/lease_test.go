@@ -3,7 +3,6 @@ package main
 import (
 	"io"
 	"net/http"
-	"strings"
 	"testing"
 	"time"
 
@@ -115,17 +114,6 @@ func TestWritesNeedARecentRenewal(t *testing.T) {
 	assert.False(t, lock.mayWrite(suspended))
 }
 
-// closeRecorder is a body that records whether it was closed.
-type closeRecorder struct {
-	io.Reader
-	isClosed bool
-}
-
-func (c *closeRecorder) Close() error {
-	c.isClosed = true
-	return nil
-}
-
 func TestFenceStopsOnlyWrites(t *testing.T) {
 	t.Parallel()
 	const reviews = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -151,7 +139,7 @@ func TestFenceStopsOnlyWrites(t *testing.T) {
 				isSent = true
 				return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 			})
-			body := &closeRecorder{Reader: strings.NewReader("{}")}
+			body, writer := io.Pipe()
 			request, err := http.NewRequestWithContext(t.Context(), test.method, "https://server"+test.path, body)
 			require.NoError(t, err)
 			response, err := lock.fence(next).RoundTrip(request)
@@ -162,7 +150,8 @@ func TestFenceStopsOnlyWrites(t *testing.T) {
 				return
 			}
 			require.ErrorIs(t, err, errFenced)
-			assert.True(t, body.isClosed)
+			_, err = writer.Write([]byte("{}"))
+			assert.ErrorIs(t, err, io.ErrClosedPipe, "the body is closed")
 		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // waitForHolder waits until a manager other than previous holds the Lease.
@@ -40,11 +41,11 @@ func TestLeaderThatWasStoppedWritesNothingWhenItContinues(t *testing.T) {
 	}
 	connection.forget()
 	leases := watchLeases(t, namespace)
-	holders := make(chan string, 1000)
+	changes := make(chan watch.Event, 1000)
 	go func() {
-		defer close(holders)
-		for event := range leases.ResultChan() {
-			holders <- holderOf(t, event.Object)
+		defer close(changes)
+		for change := range leases.ResultChan() {
+			changes <- change
 		}
 	}()
 	require.NoError(t, first.cmd.Process.Signal(syscall.SIGCONT))
@@ -56,7 +57,9 @@ func TestLeaderThatWasStoppedWritesNothingWhenItContinues(t *testing.T) {
 	}
 	assert.Equal(t, successor, leaseHolder(t, namespace))
 	leases.Stop()
-	for holder := range holders {
-		assert.Equal(t, successor, holder, "nobody else has changed the Lease")
+	for change := range changes {
+		if change.Type == watch.Modified {
+			assert.Equal(t, successor, holderOf(t, change.Object), "nobody else has changed the Lease")
+		}
 	}
 }

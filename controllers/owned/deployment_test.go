@@ -12,7 +12,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"example.com/upright/apis/container"
+	containerapi "example.com/upright/apis/container"
 	"example.com/upright/internal/testenv"
 )
 
@@ -96,12 +96,12 @@ func TestDeploymentHasResourcesOfTheSpec(t *testing.T) {
 			t.Parallel()
 			owner := newOwner(kind, "web")
 			cpu, memory := resource.MustParse("7m"), resource.MustParse("9Mi")
-			*kind.resources(owner) = container.Resources{Requests: container.Amounts{CPU: &cpu}, Limits: container.Amounts{Memory: &memory}}
+			*kind.resources(owner) = containerapi.Resources{Requests: containerapi.Amounts{CPU: &cpu}, Limits: containerapi.Amounts{Memory: &memory}}
 			declared := kind.desired(owner).Spec.Template.Spec.Containers[0].Resources
 			assert.Equal(t, corev1.ResourceList{corev1.ResourceCPU: cpu}, *declared.Requests)
 			assert.Equal(t, corev1.ResourceList{corev1.ResourceMemory: memory}, *declared.Limits)
 
-			*kind.resources(owner) = container.Resources{}
+			*kind.resources(owner) = containerapi.Resources{}
 			declared = kind.desired(owner).Spec.Template.Spec.Containers[0].Resources
 			assert.Nil(t, declared.Requests)
 			assert.Nil(t, declared.Limits)
