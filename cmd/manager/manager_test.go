@@ -123,7 +123,7 @@ func TestManagerRejectsUnknownFlag(t *testing.T) {
 
 func TestManagerRejectsInvalidPrometheusURL(t *testing.T) {
 	t.Parallel()
-	assertFails(t, []string{`the Prometheus URL "prometheus:9090" must have the form http://host:port`},
+	assertFails(t, []string{"the Prometheus URL must have the form http://host:port"},
 		"--kubeconfig="+kubeconfig(t, env.Config), "--prometheus-url=prometheus:9090")
 }
 

@@ -16,7 +16,7 @@ import (
 // +kubebuilder:rbac:groups=example.com,resources=busyboxes/status,verbs=patch
 // +kubebuilder:rbac:groups=example.com,resources=busyboxes/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list;watch;create;patch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // BusyboxReconciler keeps a Deployment of the same name for each Busybox.
 type BusyboxReconciler struct {
