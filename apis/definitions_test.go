@@ -137,20 +137,20 @@ func TestMinimalObjectsGetDefaults(t *testing.T) {
 	require.NoError(t, env.Client.Create(t.Context(), busybox))
 	assert.Equal(t, int32(1), *busybox.Spec.Size)
 	assert.Equal(t, "busybox:1.37.0", busybox.Spec.Image)
-	assert.Equal(t, "10m", busybox.Spec.Resources.Requests.Cpu().String())
-	assert.Equal(t, "64Mi", busybox.Spec.Resources.Limits.Memory().String())
+	assert.Equal(t, "10m", busybox.Spec.Resources.Requests.CPU.String())
+	assert.Equal(t, "64Mi", busybox.Spec.Resources.Limits.Memory.String())
 
 	memcached := &cachev1alpha1.Memcached{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
 	require.NoError(t, env.Client.Create(t.Context(), memcached))
 	assert.Equal(t, int32(1), *memcached.Spec.Size)
 	assert.Equal(t, "memcached:1.6.26-alpine3.19", memcached.Spec.Image)
-	assert.Equal(t, "80Mi", memcached.Spec.Resources.Requests.Memory().String())
+	assert.Equal(t, "80Mi", memcached.Spec.Resources.Requests.Memory.String())
 
 	foo := &examplev1alpha1.Foo{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "a"}}
 	foo.Spec.DeploymentName = "web"
 	require.NoError(t, env.Client.Create(t.Context(), foo))
 	assert.Equal(t, int32(1), *foo.Spec.Replicas)
-	assert.Equal(t, "32Mi", foo.Spec.Resources.Requests.Memory().String())
+	assert.Equal(t, "32Mi", foo.Spec.Resources.Requests.Memory.String())
 
 	scaler := object(t, namespace, "VerticalScaler", "{deploymentName: web, containerPolicies: [{containerName: '*'}]}")
 	require.NoError(t, createStrictly(t, scaler))

@@ -65,9 +65,9 @@ func TestVerticalScalerRejectsInvalidRecommendationPolicy(t *testing.T) {
 		{"halfLife has at most 16 characters", recommendation("halfLife: '" + strings.Repeat("0", 13) + "24h'"),
 			recommendation("halfLife: '" + strings.Repeat("0", 14) + "24h'"), "may not be more than 16"},
 		{"podMinimum.cpu is not negative", recommendation("podMinimum: {cpu: 0}"), recommendation("podMinimum: {cpu: -1m}"),
-			"cpu must not be negative: use an amount such as 250m"},
+			"cpu must be from 0 to 1M cores: use an amount such as 250m"},
 		{"podMinimum.memory is not negative", recommendation("podMinimum: {memory: 0}"), recommendation("podMinimum: {memory: -1Mi}"),
-			"memory must not be negative: use an amount such as 64Mi"},
+			"memory must be from 0 to 1Ei bytes: use an amount such as 64Mi"},
 		{"podMinimum has only cpu and memory", recommendation("podMinimum: {cpu: 1, memory: 1Gi}"),
 			recommendation("podMinimum: {disk: 1Gi}"), `unknown field "spec.recommendation.podMinimum.disk"`},
 	})

@@ -9,15 +9,20 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	ctrlcache "sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
+	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 	"example.com/upright/controllers/owned"
 	"example.com/upright/controllers/recommendation"
 	"example.com/upright/controllers/sizetable"
 	"example.com/upright/controllers/verticalscaler"
 	"example.com/upright/indexers"
+	"example.com/upright/internal/cache"
 	"example.com/upright/mappers"
 )
 
@@ -47,8 +52,8 @@ type Options struct {
 
 // SetupWithManager adds all indexes and controllers to the manager. The manager must have been
 // created with cache.Options and cache.ClientOptions of internal/cache. The returned channel is
-// closed when a leader that stops has written its checkpoints.
-func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) (saved <-chan struct{}, err error) {
+// closed when the leader reconciles all kinds: scalers wait for the first reading of usage.
+func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) (reconciling <-chan struct{}, err error) {
 	source, err := recommendation.NewSource(mgr.GetConfig(), mgr.GetHTTPClient(), options.Namespaces, options.Usage)
 	if err != nil {
 		return nil, err
@@ -86,7 +91,20 @@ func SetupWithManager(ctx context.Context, mgr ctrl.Manager, options Options) (s
 	}); err != nil {
 		return nil, err
 	}
-	return recommender.Saved(), nil
+	return recommender.FirstReading(), startInformers(ctx, mgr.GetCache())
+}
+
+// startInformers starts the informers that only the controllers need. Controllers start their own
+// informers later, so a replica would seem to have filled its caches before.
+func startInformers(ctx context.Context, informers ctrlcache.Cache) error {
+	for _, kind := range []client.Object{
+		&examplev1alpha1.Busybox{}, &cachev1alpha1.Memcached{}, &autoscalingv1beta1.SizeTable{}, cache.NewDeploymentMetadata(),
+	} {
+		if _, err := informers.GetInformer(ctx, kind, ctrlcache.BlockUntilSynced(false)); err != nil {
+			return fmt.Errorf("cache %T: %w", kind, err)
+		}
+	}
+	return nil
 }
 
 // controllerOptions returns the options of one controller. Each controller has a rate limiter of

@@ -6,9 +6,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -87,39 +89,59 @@ func createCPUQuota(t *testing.T, namespace, cpu string) {
 // A node has room for each of the two containers, and not for both.
 func TestPodTooLargeForAnyNodeIsScheduledWithTemplateResources(t *testing.T) {
 	t.Parallel()
-	for mode, rollouts := range map[autoscalingv1beta1.UpdateMode]int{
-		autoscalingv1beta1.UpdateModeInitial: 0, autoscalingv1beta1.UpdateModeInPlaceOrRollout: 1,
-	} {
-		t.Run(string(mode), func(t *testing.T) {
-			t.Parallel()
-			namespace := newNamespace(t)
-			deployment := create(t, newTwoContainerDeployment(namespace, 2))
-			waitForSettled(t, deployment)
-			scaler := newImmediateScaler(namespace, "web")
-			scaler.Spec.UpdateMode = mode
-			recommendFixed(scaler, resourceList("60", "400Mi"))
-			create(t, scaler)
-			if rollouts == 0 {
-				waitForApplied(t, scaler, metav1.ConditionTrue, "SizedAtCreation")
-				kubectl(t, namespace, "delete", "pods", "--all")
-			}
+	namespace := newNamespace(t)
+	deployment, scaler := createTooLarge(t, namespace, autoscalingv1beta1.UpdateModeInitial)
+	waitForApplied(t, scaler, metav1.ConditionTrue, "SizedAtCreation")
+	kubectl(t, namespace, "delete", "pods", "--all")
 
-			waitForApplied(t, scaler, metav1.ConditionFalse, "Unschedulable")
+	waitForApplied(t, scaler, metav1.ConditionFalse, "Unschedulable")
 
-			assert.Regexp(t, `0/\d+ nodes are available: .*Insufficient cpu`, conditionMessage(scaler, "Applied"))
-			// The nodes have enough memory.
-			waitForResources(t, deployment, resourcesOf("100m", "400Mi", "200m", "800Mi"), 2)
-			waitForSettled(t, deployment)
-			resized := 0
-			for _, pod := range ownedPods(t, deployment) {
-				if pod.Generation > 1 {
-					resized++
-				}
-			}
-			assert.Positive(t, resized, "pods that were resized and not replaced")
-			assert.Equal(t, resized, countScalerWrites(t, namespace, "pods/resize"), "one write for each")
-			assert.Equal(t, rollouts, countScalerWrites(t, namespace, "deployments"))
-			assert.Len(t, replicaSetNames(t, namespace), 1+rollouts)
-		})
+	assert.Regexp(t, `0/\d+ nodes are available: .*Insufficient cpu`, conditionMessage(scaler, "Applied"))
+	// The nodes have enough memory.
+	waitForResources(t, deployment, resourcesOf("100m", "400Mi", "200m", "800Mi"), 2)
+	waitForSettled(t, deployment)
+	resized := 0
+	for _, pod := range ownedPods(t, deployment) {
+		if pod.Generation > 1 {
+			resized++
+		}
 	}
+	assert.Positive(t, resized, "pods that were resized and not replaced")
+	assert.Equal(t, resized, countScalerWrites(t, namespace, "pods/resize"), "one write for each")
+	assert.Zero(t, countScalerWrites(t, namespace, "deployments"))
+	assert.Len(t, replicaSetNames(t, namespace), 1)
+}
+
+// createTooLarge creates a Deployment and a scaler that recommends more for its pods than any node has.
+func createTooLarge(
+	t *testing.T, namespace string, mode autoscalingv1beta1.UpdateMode,
+) (*appsv1.Deployment, *autoscalingv1beta1.VerticalScaler) {
+	t.Helper()
+	deployment := create(t, newTwoContainerDeployment(namespace, 2))
+	waitForSettled(t, deployment)
+	scaler := newImmediateScaler(namespace, "web")
+	scaler.Spec.UpdateMode = mode
+	recommendFixed(scaler, resourceList("60", "400Mi"))
+	return deployment, create(t, scaler)
+}
+
+func TestPodsAreNotReplacedForASizeThatNoNodeHas(t *testing.T) {
+	t.Parallel()
+	namespace := newNamespace(t)
+	deployment, scaler := createTooLarge(t, namespace, autoscalingv1beta1.UpdateModeInPlaceOrRollout)
+	before := ownedPods(t, deployment)
+
+	waitForApplied(t, scaler, metav1.ConditionFalse, "NoNodeFits")
+
+	assert.Zero(t, countScalerWrites(t, namespace, "deployments"))
+	after := ownedPods(t, deployment)
+	assert.ElementsMatch(t, podUIDs(before), podUIDs(after), "the pods go on running")
+}
+
+func podUIDs(all []corev1.Pod) []types.UID {
+	var uids []types.UID
+	for i := range all {
+		uids = append(uids, all[i].UID)
+	}
+	return uids
 }

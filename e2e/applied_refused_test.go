@@ -51,6 +51,7 @@ func TestPodsRefusedForTheirSizeAreCreatedWithTemplateResources(t *testing.T) {
 			create(t, scaler)
 			waitForApplied(t, scaler, metav1.ConditionTrue, "SizedAtCreation")
 			waitForSizeTable(t, scaler)
+			env.guard.expectRefusals(namespace)
 			c.refuse(t, namespace)
 
 			kubectl(t, namespace, "scale", "deployment", "web", "--replicas=3")

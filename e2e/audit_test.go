@@ -126,10 +126,12 @@ func refusals(requests []request) error {
 }
 
 // indirect reports whether no request of the manager shows that it needs the permission: an
-// admission plugin checks update on finalizers, and a patch that creates an object needs create.
+// admission plugin checks update on finalizers, a patch that creates an object needs create, and
+// only an event that is repeated within minutes is patched.
 func (p permission) indirect() bool {
 	return p.verb == "update" && strings.HasSuffix(p.resource, "/finalizers") ||
-		p == permission{"create", "apps", "deployments", ""}
+		p == permission{"create", "apps", "deployments", ""} ||
+		p == permission{"patch", "events.k8s.io", "events", ""}
 }
 
 // unused returns an error for each permission that no successful request needed.

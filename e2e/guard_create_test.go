@@ -18,12 +18,28 @@ import (
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 )
 
+// expectRefusals lets pods of a namespace be refused: Upright learns of what refuses them only from
+// the refusal.
+func (g *guard) expectRefusals(namespace string) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.refusing[namespace] = true
+}
+
+// expectsRefusals reports whether pods of a namespace may be refused.
+func (g *guard) expectsRefusals(namespace string) bool {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	return g.refusing[namespace]
+}
+
 // checkFailedCreate checks the ReplicaSet of a FailedCreate event. It is a violation if the API server
 // accepts the ReplicaSet's pods without Upright.
 func (g *guard) checkFailedCreate(obj any) {
 	event, ok := obj.(*corev1.Event)
 	// Upright learns that a quota is exceeded from a refusal. checkAllCreatable checks quotas after the tests.
-	if !ok || event.InvolvedObject.Kind != "ReplicaSet" || isOverQuota(event.Message) {
+	if !ok || event.InvolvedObject.Kind != "ReplicaSet" || isOverQuota(event.Message) ||
+		g.expectsRefusals(event.InvolvedObject.Namespace) {
 		return
 	}
 	set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: event.InvolvedObject.Namespace, Name: event.InvolvedObject.Name}}

@@ -36,10 +36,11 @@ type guard struct {
 	checked    int
 	violations map[string]bool
 	owned      map[string]bool // All Deployments that Upright owned at any time.
+	refusing   map[string]bool // Namespaces in which something that Upright cannot know of refuses pods.
 }
 
 func startGuard(ctx context.Context, c client.WithWatch) (*guard, error) {
-	g := &guard{client: c, violations: map[string]bool{}, owned: map[string]bool{}}
+	g := &guard{client: c, violations: map[string]bool{}, owned: map[string]bool{}, refusing: map[string]bool{}}
 	deployments := func() client.ObjectList { return &appsv1.DeploymentList{} }
 	if err := watchAll(ctx, c, &appsv1.Deployment{}, deployments, "", g.checkDeployment); err != nil {
 		return nil, fmt.Errorf("watch all Deployments: %w", err)

@@ -86,7 +86,7 @@ func TestManagerSavesHistoryWhenStopped(t *testing.T) {
 	assert.Len(t, saved[0].Data.OOMKills, 1)
 }
 
-func TestManagerSavesHistoryWhenItLosesItsLease(t *testing.T) {
+func TestManagerWritesNoHistoryAfterItHasLostItsLease(t *testing.T) {
 	t.Parallel()
 	namespace := env.Namespace(t)
 	scaler := createOOMKilledPod(t, namespace)
@@ -109,7 +109,7 @@ func TestManagerSavesHistoryWhenItLosesItsLease(t *testing.T) {
 	require.True(t, isExit, "%v", p.err)
 	assert.Equal(t, 1, exit.ExitCode())
 	assert.Contains(t, p.log.String(), "upright: run the manager: leader election lost")
-	assert.Len(t, checkpoints(t, namespace), 1)
+	assert.Empty(t, checkpoints(t, namespace), "the other manager may have written a newer one")
 }
 
 func TestOOMKillCountsOnceAfterManagerIsKilled(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -44,6 +45,13 @@ func leaseHolder(t require.TestingT, namespace string) string {
 	return ptr.Deref(leases.Items[0].Spec.HolderIdentity, "")
 }
 
+// holderOf returns the holder of a Lease.
+func holderOf(t require.TestingT, obj runtime.Object) string {
+	lease, ok := obj.(*coordinationv1.Lease)
+	require.True(t, ok, "%v", obj)
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
+}
+
 // watchLeases starts a watch of all later changes of a namespace's Leases.
 func watchLeases(t *testing.T, namespace string) watch.Interface {
 	t.Helper()
@@ -65,7 +73,7 @@ func waitForHolderAfter(t *testing.T, leases watch.Interface, previous string) (
 	for event := range leases.ResultChan() {
 		lease, ok := event.Object.(*coordinationv1.Lease)
 		require.True(t, ok, "%v", event.Object)
-		holder = ptr.Deref(lease.Spec.HolderIdentity, "")
+		holder = holderOf(t, lease)
 		if holder != "" && holder != previous {
 			return holder, before
 		}

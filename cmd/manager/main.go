@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 )
@@ -38,27 +37,12 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	ctrl.SetLogger(settings.logger(out))
-	mgr, saved, err := newManager(ctx, settings)
+	mgr, err := newManager(ctx, settings)
 	if err != nil {
 		return err
 	}
 	if err := mgr.Start(ctx); err != nil {
-		waitForSave(mgr, saved)
 		return fmt.Errorf("run the manager: %w", err)
 	}
 	return nil
-}
-
-// waitForSave waits until a leader that lost its Lease has saved its usage history. It does not
-// wait longer than until another manager may acquire the Lease.
-func waitForSave(mgr ctrl.Manager, saved <-chan struct{}) {
-	select {
-	case <-mgr.Elected():
-	default:
-		return
-	}
-	select {
-	case <-saved:
-	case <-time.After(leaseDuration - renewDeadline):
-	}
 }

@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"slices"
-	"strings"
-	"time"
+	"net/http"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -22,47 +17,28 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"example.com/upright/apis"
-	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
-	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 	"example.com/upright/controllers"
 	"example.com/upright/controllers/recommendation"
 	"example.com/upright/internal/cache"
 	"example.com/upright/internal/metricsauth"
 )
 
-// leaderElectionID is the name of the leader election Lease.
-const leaderElectionID = "upright-manager"
-
-// Another manager may acquire a Lease that has not been renewed for leaseDuration. A leader stops
-// when it cannot renew its Lease for renewDeadline. These are controller-runtime's defaults.
-const (
-	leaseDuration = 15 * time.Second
-	renewDeadline = 10 * time.Second
-)
-
-// firstResponseTimeout limits the time until the API server's first response.
-const firstResponseTimeout = 10 * time.Second
-
-// newManager returns a manager with every controller, ready to start. The channel is closed when
-// a leader has stopped and has saved its usage history.
-func newManager(ctx context.Context, s *settings) (mgr ctrl.Manager, saved <-chan struct{}, err error) {
+// newManager returns a manager with every controller, ready to start.
+func newManager(ctx context.Context, s *settings) (ctrl.Manager, error) {
 	klog.SetLogger(ctrl.Log.WithName("client-go"))
 	kubeConfig, err := loadConfig(s.kubeconfig)
 	if err != nil {
-		return nil, nil, fmt.Errorf("load the kubeconfig: %w", err)
+		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
-	if err := checkReachable(ctx, kubeConfig); err != nil {
-		return nil, nil, withHost(kubeConfig, err)
-	}
-	mgr, err = ctrl.NewManager(kubeConfig, managerOptions(s))
+	mapper, err := connect(ctx, kubeConfig, connectTimeout)
 	if err != nil {
-		return nil, nil, withHost(kubeConfig, fmt.Errorf("create the manager: %w", err))
+		return nil, withHost(kubeConfig, err)
 	}
-	if err := checkKinds(mgr.GetRESTMapper()); err != nil {
-		return nil, nil, withHost(kubeConfig, err)
+	mgr, err := newElectedManager(kubeConfig, s, mapper)
+	if err != nil {
+		return nil, withHost(kubeConfig, fmt.Errorf("create the manager: %w", err))
 	}
-	saved, err = controllers.SetupWithManager(ctx, mgr, controllers.Options{
+	reconciling, err := controllers.SetupWithManager(ctx, mgr, controllers.Options{
 		Concurrency: s.concurrency, MaxConcurrentRollouts: s.maxConcurrentRollouts,
 		Namespaces: s.namespaces,
 		Metrics:    metrics.Registry,
@@ -75,12 +51,32 @@ func newManager(ctx context.Context, s *settings) (mgr ctrl.Manager, saved <-cha
 		},
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return mgr, saved, errors.Join(
+	return mgr, errors.Join(
 		mgr.AddHealthzCheck("ping", healthz.Ping),
-		mgr.AddReadyzCheck("ping", healthz.Ping),
+		mgr.AddReadyzCheck("caches", cachesFilled(mgr)),
+		mgr.AddReadyzCheck("leader", leaderReconciles(mgr, s.leaderElection, reconciling)),
 	)
+}
+
+// newElectedManager returns a manager without controllers. With leader election, it writes only while
+// it holds the Lease.
+func newElectedManager(kubeConfig *rest.Config, s *settings, mapper meta.RESTMapper) (ctrl.Manager, error) {
+	options := managerOptions(s)
+	options.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil }
+	if !s.leaderElection {
+		return ctrl.NewManager(kubeConfig, options)
+	}
+	lock := &lease{}
+	options.LeaderElectionResourceLockInterface = lock
+	fenced := rest.CopyConfig(kubeConfig)
+	fenced.Wrap(lock.fence)
+	mgr, err := ctrl.NewManager(fenced, options)
+	if err != nil {
+		return nil, err
+	}
+	return mgr, lock.use(kubeConfig, mgr, s.leaderElectionNamespace)
 }
 
 // loadConfig reads the kubeconfig at path. If path is empty, it uses the first of these that
@@ -110,71 +106,17 @@ func managerOptions(s *settings) ctrl.Options {
 		metricsOptions.FilterProvider = metricsauth.NewFilter
 	}
 	return ctrl.Options{
-		Scheme:                  apis.NewScheme(),
-		Cache:                   cache.Options(s.namespaces),
-		Client:                  cache.ClientOptions(),
-		Controller:              ctrlconfig.Controller{EnableWarmup: new(true)},
-		Metrics:                 metricsOptions,
-		HealthProbeBindAddress:  s.probeAddress,
-		LeaderElection:          s.leaderElection,
-		LeaderElectionID:        leaderElectionID,
-		LeaderElectionNamespace: s.leaderElectionNamespace,
-		LeaseDuration:           new(leaseDuration),
-		RenewDeadline:           new(renewDeadline),
+		Scheme:                 apis.NewScheme(),
+		Cache:                  cache.Options(s.namespaces),
+		Client:                 cache.ClientOptions(),
+		Controller:             ctrlconfig.Controller{EnableWarmup: new(true)},
+		Metrics:                metricsOptions,
+		HealthProbeBindAddress: s.probeAddress,
+		LeaderElection:         s.leaderElection,
+		LeaderElectionID:       leaderElectionID,
+		LeaseDuration:          new(leaseDuration),
+		RenewDeadline:          new(renewDeadline),
 		// The process exits with the manager, so another manager can take over immediately.
 		LeaderElectionReleaseOnCancel: true,
-	}
-}
-
-// checkReachable returns an error if the API server does not respond in time. The manager's own
-// requests have no such timeout.
-func checkReachable(ctx context.Context, kubeConfig *rest.Config) error {
-	withTimeout := rest.CopyConfig(kubeConfig)
-	withTimeout.Timeout = firstResponseTimeout
-	api, err := discovery.NewDiscoveryClientForConfig(withTimeout)
-	if err != nil {
-		return fmt.Errorf("create a client: %w", err)
-	}
-	if _, err := api.ServerVersionWithContext(ctx); err != nil {
-		return fmt.Errorf("get the API server's version: %w", err)
-	}
-	return nil
-}
-
-// checkKinds returns an error that lists the kinds that the API server does not serve.
-func checkKinds(mapper meta.RESTMapper) error {
-	var missing []string
-	for _, kind := range []schema.GroupVersionKind{
-		examplev1alpha1.GroupVersion.WithKind("Busybox"),
-		examplev1alpha1.GroupVersion.WithKind("Foo"),
-		cachev1alpha1.GroupVersion.WithKind("Memcached"),
-		autoscalingv1beta1.GroupVersion.WithKind("VerticalScaler"),
-		autoscalingv1beta1.GroupVersion.WithKind("VerticalScalerCheckpoint"),
-	} {
-		_, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		if meta.IsNoMatchError(err) {
-			missing = append(missing, kind.GroupKind().String())
-		} else if err != nil {
-			return fmt.Errorf("look up the kinds that the API server serves: %w", err)
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	slices.Sort(missing)
-	return fmt.Errorf("the API server does not serve %s: install the CRDs (kubectl apply -k deploy/crds)",
-		strings.Join(missing, ", "))
-}
-
-// withHost adds the API server's address to an error that means that it is unreachable.
-func withHost(kubeConfig *rest.Config, err error) error {
-	unreachable, ok := errors.AsType[*url.Error](err)
-	switch {
-	case !ok:
-		return err
-	case unreachable.Timeout():
-		return fmt.Errorf("cannot reach the API server at %s: no response (%w)", kubeConfig.Host, unreachable.Err)
-	default:
-		return fmt.Errorf("cannot reach the API server at %s: %w", kubeConfig.Host, unreachable.Err)
 	}
 }

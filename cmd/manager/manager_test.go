@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,7 +21,7 @@ import (
 )
 
 // exitTimeout limits the time until a manager that cannot start exits.
-const exitTimeout = 30 * time.Second
+const exitTimeout = 2 * connectTimeout
 
 var (
 	env    *testenv.Environment
@@ -72,6 +71,35 @@ func freeAddress(t *testing.T) string {
 // contains all parts of a message.
 func assertFails(t *testing.T, message []string, args ...string) {
 	t.Helper()
+	output := runFailing(t, args...)
+	assert.Equal(t, 1, strings.Count(output, "\n"), "one line: %s", output)
+	assertMessage(t, message, output)
+}
+
+// assertFailsInTheEnd is assertFails for an API server that does not respond. The manager logs each
+// attempt before.
+func assertFailsInTheEnd(t *testing.T, message []string, args ...string) {
+	t.Helper()
+	attempts, last, found := strings.Cut(runFailing(t, args...), "\nupright: ")
+	require.True(t, found, attempts)
+	for attempt := range strings.SplitSeq(attempts, "\n") {
+		assert.Contains(t, attempt, tryingAgain)
+	}
+	assertMessage(t, message, "upright: "+last)
+}
+
+// assertMessage asserts that a line is the manager's message and has all its parts.
+func assertMessage(t *testing.T, message []string, line string) {
+	t.Helper()
+	assert.True(t, strings.HasPrefix(line, "upright: "), line)
+	for _, part := range message {
+		assert.Contains(t, line, part)
+	}
+}
+
+// runFailing runs the manager, asserts that it exits with code 1, and returns its output.
+func runFailing(t *testing.T, args ...string) string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), exitTimeout)
 	defer cancel()
 	var stdout, stderr bytes.Buffer
@@ -85,11 +113,7 @@ func assertFails(t *testing.T, message []string, args ...string) {
 	require.ErrorAs(t, err, &exit)
 	assert.Equal(t, 1, exit.ExitCode())
 	assert.Empty(t, stdout.String())
-	assert.Equal(t, 1, strings.Count(stderr.String(), "\n"), "one line: %s", stderr.String())
-	assert.True(t, strings.HasPrefix(stderr.String(), "upright: "), stderr.String())
-	for _, part := range message {
-		assert.Contains(t, stderr.String(), part)
-	}
+	return stderr.String()
 }
 
 func TestManagerRejectsUnknownFlag(t *testing.T) {
@@ -99,7 +123,7 @@ func TestManagerRejectsUnknownFlag(t *testing.T) {
 
 func TestManagerRejectsInvalidPrometheusURL(t *testing.T) {
 	t.Parallel()
-	assertFails(t, []string{`the Prometheus URL "prometheus:9090" must have the form http://host:port`},
+	assertFails(t, []string{"the Prometheus URL must have the form http://host:port"},
 		"--kubeconfig="+kubeconfig(t, env.Config), "--prometheus-url=prometheus:9090")
 }
 
@@ -112,7 +136,7 @@ func TestManagerReportsMissingKubeconfig(t *testing.T) {
 func TestManagerReportsUnreachableAPIServer(t *testing.T) {
 	t.Parallel()
 	address := freeAddress(t)
-	assertFails(t, []string{"cannot reach the API server at http://" + address, "connection refused"},
+	assertFailsInTheEnd(t, []string{"cannot reach the API server at http://" + address, "connection refused"},
 		"--kubeconfig="+kubeconfig(t, &rest.Config{Host: "http://" + address}))
 }
 
@@ -123,7 +147,7 @@ func TestManagerReportsMissingCRDs(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, bare.Stop()) })
 	assertFails(t, []string{
-		"Busybox.example.com, Foo.example.com, Memcached.cache.example.com, VerticalScaler.autoscaling.example.com",
+		"Busybox.example.com, Foo.example.com, Memcached.cache.example.com, SizeTable.autoscaling.example.com, VerticalScaler.autoscaling.example.com",
 		"kubectl apply -k deploy/crds",
 	}, "--kubeconfig="+kubeconfig(t, config))
 }

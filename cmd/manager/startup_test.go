@@ -47,7 +47,7 @@ func TestManagerReportsUnresponsiveAPIServer(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			host := scheme + listener.Addr().String()
-			assertFails(t, []string{"cannot reach the API server at " + host + ": no response"},
+			assertFailsInTheEnd(t, []string{"cannot reach the API server at " + host + ": no response"},
 				"--kubeconfig="+kubeconfig(t, &rest.Config{Host: host}))
 		})
 	}
@@ -62,6 +62,7 @@ func TestManagerReportsOneMissingCRD(t *testing.T) {
 			filepath.Join(testenv.Root(), "deploy", "crds", "example.com_foos.yaml"),
 			filepath.Join(testenv.Root(), "deploy", "crds", "cache.example.com_memcacheds.yaml"),
 			filepath.Join(testenv.Root(), "deploy", "crds", "autoscaling.example.com_verticalscalers.yaml"),
+			filepath.Join(testenv.Root(), "deploy", "crds", "autoscaling.example.com_sizetables.yaml"),
 		},
 		ErrorIfCRDPathMissing: true,
 	}

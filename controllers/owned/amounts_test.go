@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
+	"example.com/upright/apis/container"
 	"example.com/upright/internal/ssa"
 	"example.com/upright/internal/testenv"
 )
@@ -40,7 +41,7 @@ func TestAmountInAnyNotationIsAppliedOnce(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				desired := func() *appsv1ac.DeploymentApplyConfiguration {
-					*kind.resources(obj) = corev1.ResourceRequirements{Requests: amounts.DeepCopy()}
+					*kind.resources(obj) = container.Resources{Requests: amountsOf(amounts)}
 					return kind.desired(obj)
 				}
 				require.NoError(t, c.Apply(t.Context(), desired(), client.FieldOwner("upright-test"), client.ForceOwnership))
@@ -52,4 +53,16 @@ func TestAmountInAnyNotationIsAppliedOnce(t *testing.T) {
 			})
 		}
 	})
+}
+
+// amountsOf returns the amounts of a resource list as a user writes them.
+func amountsOf(list corev1.ResourceList) container.Amounts {
+	var amounts container.Amounts
+	if cpu, isSet := list[corev1.ResourceCPU]; isSet {
+		amounts.CPU = &cpu
+	}
+	if memory, isSet := list[corev1.ResourceMemory]; isSet {
+		amounts.Memory = &memory
+	}
+	return amounts
 }

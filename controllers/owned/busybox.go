@@ -16,7 +16,7 @@ import (
 // +kubebuilder:rbac:groups=example.com,resources=busyboxes/status,verbs=patch
 // +kubebuilder:rbac:groups=example.com,resources=busyboxes/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=list;watch;create;patch
-// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // BusyboxReconciler keeps a Deployment of the same name for each Busybox.
 type BusyboxReconciler struct {
@@ -31,6 +31,9 @@ func (r *BusyboxReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ct
 	}
 	if !busybox.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector deletes the Deployment.
+	}
+	if problem := busybox.Spec.DecodeError; problem != "" {
+		return r.reportInvalid(ctx, busybox, busybox.Status, problem)
 	}
 	_, result, err := r.reconcileDeployment(ctx, busybox, busybox.Status, busyboxDeployment(busybox))
 	return result, err
@@ -48,6 +51,6 @@ func busyboxDeployment(busybox *examplev1alpha1.Busybox) *appsv1ac.DeploymentApp
 			WithImage(busybox.Spec.Image).
 			// As process 1, a shell ignores SIGTERM unless it has a trap.
 			WithCommand("sh", "-c", "trap 'exit 0' TERM INT; while :; do sleep 3600 & wait $!; done").
-			WithResources(resourceRequirements(busybox.Spec.Resources)),
+			WithResources(resourceRequirements(busybox.Spec.Resources.Requirements())),
 	}, busybox, examplev1alpha1.GroupVersion.WithKind("Busybox"))
 }

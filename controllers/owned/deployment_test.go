@@ -12,6 +12,7 @@ import (
 	corev1ac "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	containerapi "example.com/upright/apis/container"
 	"example.com/upright/internal/testenv"
 )
 
@@ -94,14 +95,13 @@ func TestDeploymentHasResourcesOfTheSpec(t *testing.T) {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			owner := newOwner(kind, "web")
-			requests := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("7m")}
-			limits := corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("9Mi")}
-			*kind.resources(owner) = corev1.ResourceRequirements{Requests: requests, Limits: limits}
+			cpu, memory := resource.MustParse("7m"), resource.MustParse("9Mi")
+			*kind.resources(owner) = containerapi.Resources{Requests: containerapi.Amounts{CPU: &cpu}, Limits: containerapi.Amounts{Memory: &memory}}
 			declared := kind.desired(owner).Spec.Template.Spec.Containers[0].Resources
-			assert.Equal(t, requests, *declared.Requests)
-			assert.Equal(t, limits, *declared.Limits)
+			assert.Equal(t, corev1.ResourceList{corev1.ResourceCPU: cpu}, *declared.Requests)
+			assert.Equal(t, corev1.ResourceList{corev1.ResourceMemory: memory}, *declared.Limits)
 
-			*kind.resources(owner) = corev1.ResourceRequirements{}
+			*kind.resources(owner) = containerapi.Resources{}
 			declared = kind.desired(owner).Spec.Template.Spec.Containers[0].Resources
 			assert.Nil(t, declared.Requests)
 			assert.Nil(t, declared.Limits)

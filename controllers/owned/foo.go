@@ -37,6 +37,9 @@ func (r *FooReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.R
 	if !foo.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector deletes the Deployment.
 	}
+	if problem := foo.Spec.DecodeError; problem != "" {
+		return r.reportInvalid(ctx, foo, foo.Status, problem)
+	}
 	status, result, err := r.reconcileDeployment(ctx, foo, foo.Status, fooDeployment(foo))
 	if err != nil {
 		return result, err
@@ -63,7 +66,7 @@ func fooDeployment(foo *examplev1alpha1.Foo) *appsv1ac.DeploymentApplyConfigurat
 			WithImage(fooImage).
 			WithPorts(corev1ac.ContainerPort().WithName("http").WithContainerPort(8080)).
 			WithVolumeMounts(corev1ac.VolumeMount().WithName("tmp").WithMountPath("/tmp")).
-			WithResources(resourceRequirements(foo.Spec.Resources)),
+			WithResources(resourceRequirements(foo.Spec.Resources.Requirements())),
 		volumes: []*corev1ac.VolumeApplyConfiguration{
 			corev1ac.Volume().WithName("tmp").WithEmptyDir(corev1ac.EmptyDirVolumeSource()),
 		},

@@ -57,7 +57,7 @@ func (r *FooReconciler) oldestWaiting(ctx context.Context, deployment *appsv1.De
 	); err != nil {
 		return nil, fmt.Errorf("list the Foos that need the previous name: %w", err)
 	}
-	foos := slices.DeleteFunc(waiting.Items, func(foo examplev1alpha1.Foo) bool { return !foo.DeletionTimestamp.IsZero() })
+	foos := slices.DeleteFunc(waiting.Items, func(foo examplev1alpha1.Foo) bool { return !canTakeOver(&foo) })
 	if len(foos) == 0 {
 		return nil, nil
 	}
@@ -115,8 +115,14 @@ func (r *FooReconciler) breakCycle(ctx context.Context, foo *examplev1alpha1.Foo
 	return nil
 }
 
-// fooThatControls returns the Foo that controls a Deployment, or nil if none does or if it is being
-// deleted.
+// canTakeOver reports whether a Foo can become the controller of a Deployment: its desired state is
+// known.
+func canTakeOver(foo *examplev1alpha1.Foo) bool {
+	return foo.DeletionTimestamp.IsZero() && foo.Spec.DecodeError == ""
+}
+
+// fooThatControls returns the Foo that controls a Deployment, or nil if there is none that can take
+// another one over.
 func (r *FooReconciler) fooThatControls(ctx context.Context, deployment *appsv1.Deployment) (*examplev1alpha1.Foo, error) {
 	controller := metav1.GetControllerOfNoCopy(deployment)
 	if controller == nil {
@@ -126,7 +132,7 @@ func (r *FooReconciler) fooThatControls(ctx context.Context, deployment *appsv1.
 	if err := r.Get(ctx, client.ObjectKey{Namespace: deployment.Namespace, Name: controller.Name}, foo); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if foo.UID != controller.UID || !foo.DeletionTimestamp.IsZero() {
+	if foo.UID != controller.UID || !canTakeOver(foo) {
 		return nil, nil
 	}
 	return foo, nil

@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	appsv1ac "k8s.io/client-go/applyconfigurations/apps/v1"
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	cachev1alpha1 "example.com/upright/apis/cache/v1alpha1"
+	"example.com/upright/apis/container"
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 	"example.com/upright/internal/testenv"
 )
@@ -33,7 +33,7 @@ type ownerKind struct {
 	// newObject returns an object that needs two pods in the Deployment of the given name.
 	newObject     func(namespace, deployment string) client.Object
 	size          func(client.Object) **int32
-	resources     func(client.Object) *corev1.ResourceRequirements
+	resources     func(client.Object) *container.Resources
 	status        func(client.Object) examplev1alpha1.DeploymentStatus
 	desired       func(client.Object) *appsv1ac.DeploymentApplyConfiguration
 	newReconciler func(deploymentReconciler) reconcile.Reconciler
@@ -45,7 +45,7 @@ type ownerKind struct {
 func newOwnerKind[T owner](
 	name string,
 	newObject func(namespace, deployment string) T,
-	fields func(T) (size **int32, resources *corev1.ResourceRequirements, status examplev1alpha1.DeploymentStatus),
+	fields func(T) (size **int32, resources *container.Resources, status examplev1alpha1.DeploymentStatus),
 	desired func(T) *appsv1ac.DeploymentApplyConfiguration,
 	newReconciler func(deploymentReconciler) reconcile.Reconciler,
 ) ownerKind {
@@ -61,7 +61,7 @@ func newOwnerKind[T owner](
 			size, _, _ := fields(obj.(T))
 			return size
 		},
-		resources: func(obj client.Object) *corev1.ResourceRequirements {
+		resources: func(obj client.Object) *container.Resources {
 			_, resources, _ := fields(obj.(T))
 			return resources
 		},
@@ -93,19 +93,19 @@ func newFoo(namespace, deployment string) *examplev1alpha1.Foo {
 
 var (
 	busyboxKind = newOwnerKind("Busybox", newBusybox,
-		func(b *examplev1alpha1.Busybox) (**int32, *corev1.ResourceRequirements, examplev1alpha1.DeploymentStatus) {
+		func(b *examplev1alpha1.Busybox) (**int32, *container.Resources, examplev1alpha1.DeploymentStatus) {
 			return &b.Spec.Size, &b.Spec.Resources, b.Status
 		},
 		busyboxDeployment,
 		func(r deploymentReconciler) reconcile.Reconciler { return &BusyboxReconciler{r} })
 	memcachedKind = newOwnerKind("Memcached", newMemcached,
-		func(m *cachev1alpha1.Memcached) (**int32, *corev1.ResourceRequirements, examplev1alpha1.DeploymentStatus) {
+		func(m *cachev1alpha1.Memcached) (**int32, *container.Resources, examplev1alpha1.DeploymentStatus) {
 			return &m.Spec.Size, &m.Spec.Resources, examplev1alpha1.DeploymentStatus(m.Status)
 		},
 		memcachedDeployment,
 		func(r deploymentReconciler) reconcile.Reconciler { return &MemcachedReconciler{r} })
 	fooKind = newOwnerKind("Foo", newFoo,
-		func(f *examplev1alpha1.Foo) (**int32, *corev1.ResourceRequirements, examplev1alpha1.DeploymentStatus) {
+		func(f *examplev1alpha1.Foo) (**int32, *container.Resources, examplev1alpha1.DeploymentStatus) {
 			return &f.Spec.Replicas, &f.Spec.Resources, f.Status
 		},
 		fooDeployment,

@@ -34,6 +34,9 @@ func (r *MemcachedReconciler) Reconcile(ctx context.Context, req ctrl.Request) (
 	if !memcached.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil // The garbage collector deletes the Deployment.
 	}
+	if problem := memcached.Spec.DecodeError; problem != "" {
+		return r.reportInvalid(ctx, memcached, examplev1alpha1.DeploymentStatus(memcached.Status), problem)
+	}
 	_, result, err := r.reconcileDeployment(ctx, memcached, examplev1alpha1.DeploymentStatus(memcached.Status), memcachedDeployment(memcached))
 	return result, err
 }
@@ -52,6 +55,6 @@ func memcachedDeployment(memcached *cachev1alpha1.Memcached) *appsv1ac.Deploymen
 			WithPorts(corev1ac.ContainerPort().
 				WithName("memcached").
 				WithContainerPort(memcachedPort)).
-			WithResources(resourceRequirements(memcached.Spec.Resources)),
+			WithResources(resourceRequirements(memcached.Spec.Resources.Requirements())),
 	}, memcached, cachev1alpha1.GroupVersion.WithKind("Memcached"))
 }

@@ -140,7 +140,7 @@ func TestOwnerRemovesFieldThatIsNoLongerDesired(t *testing.T) {
 		obj := testenv.Create(t, env, kind.newObject(namespace, "web"))
 		d := testenv.WaitForDeployment(t, env, namespace, "web")
 		require.Contains(t, d.Spec.Template.Spec.Containers[0].Resources.Limits, corev1.ResourceCPU)
-		testenv.Edit(t, env, obj, func(obj client.Object) { delete(kind.resources(obj).Limits, corev1.ResourceCPU) })
+		testenv.Edit(t, env, obj, func(obj client.Object) { kind.resources(obj).Limits.CPU = nil })
 		require.EventuallyWithT(t, func(c *assert.CollectT) {
 			limits := testenv.Refresh(c, env, d).Spec.Template.Spec.Containers[0].Resources.Limits
 			assert.NotContains(c, limits, corev1.ResourceCPU)

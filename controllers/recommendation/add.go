@@ -47,7 +47,6 @@ func AddToManager(ctx context.Context, mgr ctrl.Manager, source Source, options 
 	checkpointer := &Checkpointer{
 		client: options.Uncached, namespaces: options.Namespaces, fieldOwner: fieldOwner,
 		histories: history.NewStore(), interval: options.Usage.CheckpointInterval, metrics: metrics,
-		saved: make(chan struct{}),
 	}
 	recommender := newRecommender(mgr.GetCache(), checkpointer, metrics)
 	recommender.readsPast = source.Past != nil

@@ -87,7 +87,7 @@ func (b *Backfiller) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := b.cache.Get(ctx, req.NamespacedName, scaler); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
-	if scaler.Spec.Suspend || !scaler.DeletionTimestamp.IsZero() {
+	if scaler.Spec.Suspend || scaler.Spec.DecodeError != "" || !scaler.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, nil
 	}
 	// The first reading decides where the past ends.

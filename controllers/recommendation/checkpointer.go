@@ -43,7 +43,6 @@ type Checkpointer struct {
 	restored bool
 	// leaderSince is later than that of all restored checkpoints. It is set with restored.
 	leaderSince metav1.MicroTime
-	saved       chan struct{} // Closed after the last checkpoint is written.
 }
 
 // NeedLeaderElection returns true: only the leader writes checkpoints.
@@ -52,7 +51,6 @@ func (*Checkpointer) NeedLeaderElection() bool { return true }
 // Start writes each checkpoint when the previous one is an interval old, and all of them when
 // the context ends.
 func (c *Checkpointer) Start(ctx context.Context) error {
-	defer close(c.saved)
 	ctx = log.IntoContext(ctx, log.FromContext(ctx).WithName("checkpoints"))
 	wait.UntilWithContext(ctx, func(ctx context.Context) { c.save(ctx, time.Now().Add(-c.interval)) }, c.interval/checksPerInterval)
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), saveTimeout)

@@ -154,7 +154,7 @@ func (c *Collector) learn(ctx context.Context, read *reading) error {
 	var changed []*autoscalingv1beta1.VerticalScaler
 	var errs []error // The failure of one scaler does not stop the others.
 	for i := range scalers {
-		if scalers[i].Spec.Suspend || !scalers[i].DeletionTimestamp.IsZero() {
+		if scalers[i].Spec.Suspend || scalers[i].Spec.DecodeError != "" || !scalers[i].DeletionTimestamp.IsZero() {
 			c.clocks.forget(scalers[i].UID)
 			continue
 		}

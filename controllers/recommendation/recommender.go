@@ -168,8 +168,9 @@ func (r *Recommender) measureNodes(ctx context.Context) (*sizing.Nodes, error) {
 	return measured, nil
 }
 
-// Saved returns a channel that is closed when a leader that stops has written its checkpoints.
-func (r *Recommender) Saved() <-chan struct{} { return r.checkpointer.saved }
+// FirstReading returns a channel that is closed after the leader's first reading of usage. Reconciles
+// of scalers wait for it.
+func (r *Recommender) FirstReading() <-chan struct{} { return r.firstReading }
 
 // Triggers returns the channel of the scalers to reconcile.
 func (r *Recommender) Triggers() <-chan event.GenericEvent { return r.triggers }

@@ -103,6 +103,9 @@ func isUpToDate(live *autoscalingv1beta1.SizeTable, desired map[string]autoscali
 	if live == nil || len(desired) == 0 {
 		return live == nil && len(desired) == 0
 	}
+	if live.DecodeError != "" {
+		return false
+	}
 	return maps.EqualFunc(live.Deployments, desired, isEqual)
 }
 
@@ -124,7 +127,7 @@ func (r *Reconciler) write(
 		if err != nil {
 			return fmt.Errorf("create the SizeTable: %w", err)
 		}
-	case len(desired) == 0:
+	case len(desired) == 0 || live.DecodeError != "": // A deleted table is created with the desired sizes.
 		err := r.Delete(ctx, live.DeepCopy(), client.Preconditions{UID: &live.UID, ResourceVersion: &live.ResourceVersion})
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("delete the SizeTable: %w", err)

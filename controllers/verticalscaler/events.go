@@ -18,6 +18,7 @@ var readyWarnings = []string{
 	autoscalingv1beta1.ReasonObserveFailed,
 	autoscalingv1beta1.ReasonPastUsageRefused,
 	autoscalingv1beta1.ReasonRecommendFailed,
+	autoscalingv1beta1.ReasonSpecInvalid,
 }
 
 // refusals are the reasons of Applied with which pods do not get their size until a user or a

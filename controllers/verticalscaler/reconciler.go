@@ -63,6 +63,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		r.queue.forget(req.NamespacedName)
 		return ctrl.Result{}, nil
 	}
+	if scaler.Spec.DecodeError != "" {
+		return r.reportInvalid(ctx, scaler)
+	}
 	s := newScope(scaler, time.Now())
 	r.observe(ctx, s)
 	r.recommend(ctx, s)

@@ -46,6 +46,11 @@ func (s *scope) setConditions() {
 		conflicted, recommended := s.conflicted(), s.recommendationReady()
 		conditions = []metav1.Condition{target, conflicted, recommended, applied, s.ready(target, conflicted, recommended)}
 	}
+	s.publishConditions(conditions...)
+}
+
+// publishConditions sets conditions of the status.
+func (s *scope) publishConditions(conditions ...metav1.Condition) {
 	s.status.Conditions = slices.DeleteFunc(s.status.Conditions, func(c metav1.Condition) bool {
 		return c.Reason == autoscalingv1beta1.ReasonPending
 	})

@@ -43,6 +43,8 @@ func Status(previous examplev1alpha1.DeploymentStatus, observed Observation) (ex
 		status.Replicas = d.Status.Replicas
 		status.AvailableReplicas = d.Status.AvailableReplicas
 		status.Selector = metav1.FormatLabelSelector(d.Spec.Selector)
+	} else if isSpecInvalid(observed.Err) { // The Deployment was not read.
+		status.Replicas, status.AvailableReplicas, status.Selector = previous.Replicas, previous.AvailableReplicas, previous.Selector
 	}
 	if changed || verdict.reason != examplev1alpha1.ReasonRolloutInProgress {
 		return status, 0
@@ -102,6 +104,8 @@ func inProgress() verdict {
 
 func judgeError(err error) verdict {
 	switch {
+	case isSpecInvalid(err):
+		return verdict{degraded: true, reason: examplev1alpha1.ReasonSpecInvalid, message: err.Error()}
 	case IsNameTaken(err):
 		return verdict{degraded: true, reason: examplev1alpha1.ReasonDeploymentNameTaken, message: err.Error()}
 	case IsRefused(err):

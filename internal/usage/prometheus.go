@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -51,12 +50,9 @@ type Prometheus struct {
 
 // NewPrometheus returns a Source and HistoryProvider, or an error if the URL is invalid.
 func NewPrometheus(config PrometheusConfig) (*Prometheus, error) {
-	address, err := url.Parse(config.URL)
+	address, err := parseAddress(config.URL)
 	if err != nil {
-		return nil, fmt.Errorf("invalid Prometheus URL: %w", err)
-	}
-	if address.Host == "" || (address.Scheme != "http" && address.Scheme != "https") {
-		return nil, fmt.Errorf("the Prometheus URL %q must have the form http://host:port or https://host:port", address.Redacted())
+		return nil, err
 	}
 	client, err := api.NewClient(api.Config{Address: config.URL})
 	if err != nil {

@@ -231,6 +231,17 @@ func TestNewPrometheusRejectsInvalidURL(t *testing.T) {
 	}
 }
 
+func TestInvalidURLDoesNotShowThePassword(t *testing.T) {
+	for _, address := range []string{
+		"http://user:secret@prometheus:port", "http://user:secret%zz@prometheus:9090", "http://user:secret#1@prometheus:9090",
+		"http://user:secret\n@prometheus:9090", "user:secret@prometheus:9090", "//user:secret@prometheus:9090", "http://user:secret/1@prometheus",
+	} {
+		_, err := NewPrometheus(PrometheusConfig{URL: address})
+		require.ErrorContains(t, err, "Prometheus URL", address)
+		assert.NotContains(t, err.Error(), "secret", address)
+	}
+}
+
 func TestMemoryThatDoesNotFitInt64IsNegative(t *testing.T) {
 	for _, bytes := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1, math.MaxInt64} {
 		sample := newSample(container{}, 0, 0, bytes)

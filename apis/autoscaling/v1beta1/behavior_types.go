@@ -27,7 +27,7 @@ type ScalingRules struct {
 	// +kubebuilder:default="0.1"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0 && quantity(string(self)).compareTo(quantity('10')) <= 0",message="tolerance must be a fraction from 0 to 10, such as 0.1 for 10%"
+	// +kubebuilder:validation:XValidation:rule="!string(self).matches('[eE].*[0-9.]{3}') && quantity(string(self)).compareTo(quantity('0')) >= 0 && quantity(string(self)).compareTo(quantity('10')) <= 0",message="tolerance must be a fraction from 0 to 10, such as 0.1 for 10%"
 	// +optional
 	Tolerance *resource.Quantity `json:"tolerance,omitempty"`
 

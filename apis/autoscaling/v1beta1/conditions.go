@@ -27,6 +27,8 @@ const (
 	// ReasonObserveFailed means that the controller could not read the objects that the
 	// VerticalScaler depends on. The controller retries.
 	ReasonObserveFailed = "ObserveFailed"
+	// ReasonSpecInvalid means that the spec cannot be decoded. Pods keep their sizes.
+	ReasonSpecInvalid = "SpecInvalid"
 	// ReasonDeploymentFound means that the target exists.
 	ReasonDeploymentFound = "DeploymentFound"
 	// ReasonDeploymentNotFound means that the target does not exist yet or no longer exists.

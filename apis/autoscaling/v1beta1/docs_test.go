@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -73,6 +74,14 @@ func TestExamplesInDocsAreVerticalScalers(t *testing.T) {
 			found++
 			var scaler VerticalScaler
 			require.NoError(t, yaml.UnmarshalStrict([]byte(match[1]), &scaler), "%s in %s", match[1], name)
+			// The spec's own UnmarshalJSON accepts unknown fields.
+			type spec VerticalScalerSpec
+			var strict struct {
+				metav1.TypeMeta   `json:",inline"`
+				metav1.ObjectMeta `json:"metadata"`
+				Spec              spec `json:"spec"`
+			}
+			require.NoError(t, yaml.UnmarshalStrict([]byte(match[1]), &strict), "%s in %s", match[1], name)
 			assert.NotEmpty(t, scaler.Spec.DeploymentName, "%s in %s", match[1], name)
 		}
 	}

@@ -47,6 +47,9 @@ type SizeTable struct {
 	// +mapType=atomic
 	// +optional
 	Deployments map[string]PodSize `json:"deployments,omitempty"`
+
+	// DecodeError is set if the sizes cannot be decoded. Deployments is empty then.
+	DecodeError string `json:"-"`
 }
 
 // SizeTableList is a list of SizeTables.

@@ -90,12 +90,19 @@ type VerticalScalerSpec struct {
 	// VerticalScaler for the same Deployment does not take over.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
+
+	// DecodeError describes the fields that cannot be decoded, and is empty if there are none. These
+	// fields have their zero value, so the spec must not be acted on.
+	DecodeError string `json:"-"`
 }
 
 // ResourceAmounts are amounts of CPU and memory.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || quantity(string(self.cpu)).compareTo(quantity('0')) >= 0",message="cpu must not be negative: use an amount such as 250m"
-// +kubebuilder:validation:XValidation:rule="!has(self.memory) || quantity(string(self.memory)).compareTo(quantity('0')) >= 0",message="memory must not be negative: use an amount such as 64Mi"
+// The rules of amounts check the exponent first: it has two digits at most. Parsing takes a time that
+// grows with the exponent, and an exponent of ten digits keeps the API server busy forever.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.cpu) || (!string(self.cpu).matches('[eE].*[0-9.]{3}') && quantity(string(self.cpu)).compareTo(quantity('0')) >= 0 && quantity(string(self.cpu)).compareTo(quantity('1M')) <= 0)",message="cpu must be from 0 to 1M cores: use an amount such as 250m"
+// +kubebuilder:validation:XValidation:rule="!has(self.memory) || (!string(self.memory).matches('[eE].*[0-9.]{3}') && quantity(string(self.memory)).compareTo(quantity('0')) >= 0 && quantity(string(self.memory)).compareTo(quantity('1Ei')) <= 0)",message="memory must be from 0 to 1Ei bytes: use an amount such as 64Mi"
 type ResourceAmounts struct {
 	// Amount of CPU in cores, such as 250m or 2.
 	// +kubebuilder:validation:XIntOrString
@@ -112,9 +119,9 @@ type ResourceAmounts struct {
 
 // ContainerPolicy controls how a container is sized.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.cpu) || !has(self.maxAllowed.cpu) || quantity(string(self.minAllowed.cpu)).compareTo(quantity(string(self.maxAllowed.cpu))) <= 0",message="minAllowed.cpu must be at most maxAllowed.cpu: lower minAllowed.cpu or raise maxAllowed.cpu"
-// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.memory) || !has(self.maxAllowed.memory) || quantity(string(self.minAllowed.memory)).compareTo(quantity(string(self.maxAllowed.memory))) <= 0",message="minAllowed.memory must be at most maxAllowed.memory: lower minAllowed.memory or raise maxAllowed.memory"
-// +kubebuilder:validation:XValidation:rule="!has(self.maxAllowed) || ((!has(self.maxAllowed.cpu) || quantity(string(self.maxAllowed.cpu)).compareTo(quantity('0')) != 0) && (!has(self.maxAllowed.memory) || quantity(string(self.maxAllowed.memory)).compareTo(quantity('0')) != 0))",message="maxAllowed must be greater than 0: to leave the container unchanged, set mode to Off"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.cpu) || !has(self.maxAllowed.cpu) || string(self.minAllowed.cpu).matches('[eE].*[0-9.]{3}') || string(self.maxAllowed.cpu).matches('[eE].*[0-9.]{3}') || quantity(string(self.minAllowed.cpu)).compareTo(quantity(string(self.maxAllowed.cpu))) <= 0",message="minAllowed.cpu must be at most maxAllowed.cpu: lower minAllowed.cpu or raise maxAllowed.cpu"
+// +kubebuilder:validation:XValidation:rule="!has(self.minAllowed) || !has(self.maxAllowed) || !has(self.minAllowed.memory) || !has(self.maxAllowed.memory) || string(self.minAllowed.memory).matches('[eE].*[0-9.]{3}') || string(self.maxAllowed.memory).matches('[eE].*[0-9.]{3}') || quantity(string(self.minAllowed.memory)).compareTo(quantity(string(self.maxAllowed.memory))) <= 0",message="minAllowed.memory must be at most maxAllowed.memory: lower minAllowed.memory or raise maxAllowed.memory"
+// +kubebuilder:validation:XValidation:rule="!has(self.maxAllowed) || ((!has(self.maxAllowed.cpu) || string(self.maxAllowed.cpu).matches('[eE].*[0-9.]{3}') || quantity(string(self.maxAllowed.cpu)).compareTo(quantity('0')) != 0) && (!has(self.maxAllowed.memory) || string(self.maxAllowed.memory).matches('[eE].*[0-9.]{3}') || quantity(string(self.maxAllowed.memory)).compareTo(quantity('0')) != 0))",message="maxAllowed must be greater than 0: to leave the container unchanged, set mode to Off"
 type ContainerPolicy struct {
 	// Name of the container, or "*" for every container that has no policy of its own.
 	// +kubebuilder:validation:MaxLength=63

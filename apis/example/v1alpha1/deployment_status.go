@@ -31,6 +31,8 @@ const (
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonPodsRefused means that the API server rejects new pods because of a quota or a policy.
 	ReasonPodsRefused = "PodsRefused"
+	// ReasonSpecInvalid means that the spec cannot be decoded. The Deployment stays as it is.
+	ReasonSpecInvalid = "SpecInvalid"
 	// ReasonDeploymentNameTaken means that a Deployment with the name exists, but this object is not
 	// its owner.
 	ReasonDeploymentNameTaken = "DeploymentNameTaken"

@@ -1,8 +1,9 @@
 package v1alpha1
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"example.com/upright/apis/container"
 )
 
 // FooSpec is the desired state of a Foo.
@@ -21,11 +22,12 @@ type FooSpec struct {
 
 	// Requests and limits of the nginx container.
 	// +kubebuilder:default={requests: {cpu: "10m", memory: "32Mi"}, limits: {cpu: "100m", memory: "64Mi"}}
-	// +kubebuilder:validation:XValidation:rule="!has(self.claims)",message="resources.claims is not supported: set requests and limits only"
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('cpu' in self.requests) || !('cpu' in self.limits) || quantity(string(self.requests['cpu'])).compareTo(quantity(string(self.limits['cpu']))) <= 0",message="resources.requests.cpu must be at most resources.limits.cpu: raise the limit or lower the request"
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || !('memory' in self.requests) || !('memory' in self.limits) || quantity(string(self.requests['memory'])).compareTo(quantity(string(self.limits['memory']))) <= 0",message="resources.requests.memory must be at most resources.limits.memory: raise the limit or lower the request"
 	// +optional
-	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+	Resources container.Resources `json:"resources,omitzero"`
+
+	// DecodeError describes the fields that cannot be decoded, and is empty if there are none. These
+	// fields have their zero value, so the spec must not be acted on.
+	DecodeError string `json:"-"`
 }
 
 // Foo runs nginx in a Deployment that it owns. spec.deploymentName is the name of the Deployment.

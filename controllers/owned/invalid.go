@@ -1,0 +1,32 @@
+package owned
+
+import (
+	"context"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
+	"example.com/upright/internal/ownedstatus"
+	"example.com/upright/internal/ssa"
+)
+
+// reportInvalid publishes that an owner's spec cannot be decoded. The Deployment stays as it is, and
+// the watch delivers the corrected spec.
+func (r *deploymentReconciler) reportInvalid(
+	ctx context.Context, owner client.Object, previous examplev1alpha1.DeploymentStatus, problem string,
+) (ctrl.Result, error) {
+	status, _ := ownedstatus.Status(previous, ownedstatus.Observation{
+		Generation: owner.GetGeneration(), Err: &ownedstatus.SpecInvalidError{Problem: problem}, Now: time.Now(),
+	})
+	if equality.Semantic.DeepEqual(previous, status) {
+		return ctrl.Result{}, nil
+	}
+	if err := ssa.ApplyStatus(ctx, r.Client, r.fieldOwner, owner, status); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.recordTransition(owner, previous, status)
+	return ctrl.Result{}, nil
+}
