@@ -34,6 +34,7 @@ type settings struct {
 	leaderElectionNamespace string
 	logLevel                zapcore.Level
 	logFormat               string
+	showVersion             bool
 }
 
 // parse parses the arguments. An error has one line. --help prints the flags to out.
@@ -72,6 +73,7 @@ func parse(args []string, out io.Writer) (*settings, error) {
 		"The `namespace` of the leader election Lease. Defaults to the pod's namespace.")
 	flags.TextVar(&s.logLevel, "log-level", zapcore.InfoLevel, "The log `level`: debug, info, warn, or error.")
 	flags.StringVar(&s.logFormat, "log-format", "json", "The log `format`: json or console.")
+	flags.BoolVar(&s.showVersion, "version", false, "Print the version and exit.")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(out)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"io"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ func TestEachFlagSetsItsSetting(t *testing.T) {
 		"--prometheus-window=90s", "--prometheus-history=24h",
 		"--health-probe-bind-address=:1", "--metrics-bind-address=:2", "--metrics-secure=false", "--metrics-cert-dir=/c",
 		"--leader-elect", "--leader-election-namespace=ns", "--log-level=debug", "--log-format=console",
+		"--version",
 	}, io.Discard)
 	require.NoError(t, err)
 	assert.Equal(t, &settings{
@@ -42,6 +44,7 @@ func TestEachFlagSetsItsSetting(t *testing.T) {
 		prometheusURL: "http://p:9090", prometheusWindow: 90 * time.Second, prometheusHistory: 24 * time.Hour,
 		probeAddress: ":1", metricsAddress: ":2", metricsSecure: false, metricsCertDir: "/c",
 		leaderElection: true, leaderElectionNamespace: "ns", logLevel: zapcore.DebugLevel, logFormat: "console",
+		showVersion: true,
 	}, s)
 }
 
@@ -68,6 +71,12 @@ func TestInvalidFlagFailsWithOneLine(t *testing.T) {
 		require.ErrorContains(t, err, message, arg)
 		assert.NotContains(t, err.Error(), "\n", arg)
 	}
+}
+
+func TestVersionIsPrintedWithoutACluster(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), []string{"--version", "--kubeconfig=/does/not/exist"}, &out))
+	assert.Regexp(t, `^upright \S+, commit .+, go1\.\d+\S*, `+runtime.GOOS+"/"+runtime.GOARCH+"\n$", out.String())
 }
 
 func TestHelpListsEveryFlag(t *testing.T) {

@@ -2,12 +2,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -36,6 +38,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if settings.showVersion {
+		fmt.Fprintln(out, version())
+		return nil
+	}
 	ctrl.SetLogger(settings.logger(out))
 	mgr, err := newManager(ctx, settings)
 	if err != nil {
@@ -45,4 +51,22 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("run the manager: %w", err)
 	}
 	return nil
+}
+
+// version describes the build: the version, the commit, and the platform.
+func version() string {
+	build, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "upright, unknown version"
+	}
+	settings := map[string]string{}
+	for _, setting := range build.Settings {
+		settings[setting.Key] = setting.Value
+	}
+	commit := cmp.Or(settings["vcs.revision"], "unknown")
+	if settings["vcs.modified"] == "true" {
+		commit += " with changes"
+	}
+	return fmt.Sprintf("upright %s, commit %s, %s, %s/%s",
+		cmp.Or(build.Main.Version, "(devel)"), commit, build.GoVersion, runtime.GOOS, runtime.GOARCH)
 }

@@ -115,6 +115,7 @@ func (r *Reconciler) requestRollout(ctx context.Context, s *scope, request *auto
 		return
 	}
 	s.status.Rollout = request
+	s.keepReplacedSizes()
 	s.result.replaced(inProgress(tableWait))
 }
 

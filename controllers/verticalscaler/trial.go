@@ -2,6 +2,7 @@ package verticalscaler
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -106,6 +107,20 @@ func (s *scope) endTrial(running []*corev1.Pod) {
 		return
 	}
 	s.status.LastKnownGood = &autoscalingv1beta1.ObservedSize{Sizes: trial.Sizes, Since: metav1.NewTime(s.now).Rfc3339Copy()}
+	s.status.Trial = nil
+}
+
+// keepReplacedSizes makes the sizes of ready pods the last known good ones before a rollout replaces
+// the pods, if no others are known. If new pods cannot be created or scheduled with their size,
+// they get no less than the pods that they replace.
+func (s *scope) keepReplacedSizes() {
+	running := s.runningLatest()
+	least := sizing.Least(running)
+	if s.status.LastKnownGood != nil || len(least) == 0 ||
+		slices.ContainsFunc(running, func(pod *corev1.Pod) bool { return !pods.IsReady(pod) }) {
+		return
+	}
+	s.status.LastKnownGood = &autoscalingv1beta1.ObservedSize{Sizes: least, Since: metav1.NewTime(s.now).Rfc3339Copy()}
 	s.status.Trial = nil
 }
 

@@ -243,3 +243,22 @@ func TestRevertIsForgottenWhenNothingIsApplied(t *testing.T) {
 	assert.Nil(t, edited.status.Revert, "a change of the spec ends it")
 	assert.NotNil(t, edited.status.LastKnownGood)
 }
+
+func TestRolloutKeepsTheSizesOfTheReadyPodsThatItReplaces(t *testing.T) {
+	t.Parallel()
+	s := trialScope(autoscalingv1beta1.VerticalScalerStatus{}, noon, large, 2)
+	s.setTrial()
+	s.keepReplacedSizes()
+	require.NotNil(t, s.status.LastKnownGood)
+	testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", large, nil)}, s.status.LastKnownGood.Sizes)
+	assert.Nil(t, s.status.Trial)
+
+	known := trialScope(onTrial(noon), noon, large, 2)
+	known.keepReplacedSizes()
+	testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", huge, nil)}, known.status.LastKnownGood.Sizes)
+
+	unready := trialScope(autoscalingv1beta1.VerticalScalerStatus{}, noon, large, 2)
+	unready.pods[1].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+	unready.keepReplacedSizes()
+	assert.Nil(t, unready.status.LastKnownGood)
+}

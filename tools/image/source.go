@@ -44,7 +44,7 @@ func readRevision(ctx context.Context, source string) (revision, error) {
 // a folder.
 func buildBinary(ctx context.Context, source, folder, architecture string) (string, error) {
 	path := filepath.Join(folder, "manager-"+architecture)
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", path, manager)
+	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=true", "-trimpath", "-ldflags", "-s -w", "-o", path, manager)
 	build.Dir = source
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOWORK=off")
 	if output, err := build.CombinedOutput(); err != nil {
