@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -62,7 +63,7 @@ func TestImageRunsTheManagerAsNonRootAndNamesItsVersion(t *testing.T) {
 }
 
 func TestImageIsPushedWithItsSBOMs(t *testing.T) {
-	server := httptest.NewServer(registry.New(registry.Logger(nil), registry.WithReferrersSupport(true)))
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0)), registry.WithReferrersSupport(true)))
 	defer server.Close()
 	reference := strings.TrimPrefix(server.URL, "http://") + "/upright:test"
 	build(t, reference)
@@ -108,7 +109,7 @@ func imagesOf(t *testing.T, index v1.ImageIndex) map[string]v1.Image {
 	}
 	images := map[string]v1.Image{}
 	for _, descriptor := range manifest.Manifests {
-		if descriptor.ArtifactType == "" {
+		if descriptor.ArtifactType != spdx {
 			image, err := index.Image(descriptor.Digest)
 			require.NoError(t, err)
 			images[descriptor.Platform.Architecture] = image
