@@ -65,8 +65,8 @@ func LowersMemory(pod *corev1.Pod) bool {
 }
 
 // KeepMemory returns a resize without what lowers memory limits below those in force, and
-// whether there was any. With putBack, it also undoes the part of the pod's spec that does.
-// isSized reports whether the memory of a container is sized at all.
+// whether there was any. With putBack, it also undoes the part of the pod's spec that does. A
+// request is raised nevertheless. isSized reports whether the memory of a container is sized at all.
 func KeepMemory(
 	pod *corev1.Pod, changed []corev1.Container, putBack bool, isSized func(container string) bool,
 ) (kept []corev1.Container, keeps bool) {
@@ -79,7 +79,9 @@ func KeepMemory(
 		actual := inForce(pod, &container)
 		if (i >= 0 || putBack) && actual != nil && isLowerLimit(container.Resources, *actual) && isSized(container.Name) {
 			keeps = true
-			container.Resources = memory.with(container.Resources, memory.rawPairIn(*actual))
+			previous := memory.rawPairIn(*actual)
+			previous.request = max(previous.request, memory.amountIn(container.Resources.Requests))
+			container.Resources = memory.with(container.Resources, previous)
 		}
 		if !isEqual(container.Resources, current) {
 			kept = append(kept, container)
