@@ -77,7 +77,8 @@ func KeepMemory(
 			container = changed[i]
 		}
 		actual := inForce(pod, &container)
-		if (i >= 0 || putBack) && actual != nil && isLowerLimit(container.Resources, *actual) && isSized(container.Name) {
+		if (i >= 0 || putBack) && actual != nil && isLowerLimit(container.Resources, *actual) && isSized(container.Name) &&
+			!removesMemoryLimit(current, *actual) {
 			keeps = true
 			previous := memory.rawPairIn(*actual)
 			previous.request = max(previous.request, memory.amountIn(container.Resources.Requests))
@@ -88,6 +89,12 @@ func KeepMemory(
 		}
 	}
 	return kept, keeps
+}
+
+// removesMemoryLimit reports whether the memory limit of a container would have to be removed to get
+// back to previous resources. A resize cannot do that.
+func removesMemoryLimit(resources, previous corev1.ResourceRequirements) bool {
+	return memory.amountIn(resources.Limits) > 0 && memory.amountIn(previous.Limits) == 0
 }
 
 // IsSized reports whether the container policies of a scaler size a resource of a container.

@@ -160,6 +160,16 @@ func TestKeepMemoryRaisesTheRequest(t *testing.T) {
 	assertAmounts(t, list("200m", "256Mi"), kept[0].Resources.Limits, "limits")
 }
 
+func TestKeepMemoryDoesNotRemoveALimit(t *testing.T) {
+	t.Parallel()
+	pod := podOf(container("app", list("100m", "64Mi"), list("", "128Mi")))
+	pod.Status.ContainerStatuses[0].Resources = &corev1.ResourceRequirements{Requests: list("100m", "64Mi")}
+	require.True(t, LowersMemory(pod))
+	kept, keeps := KeepMemory(pod, nil, true, func(string) bool { return true })
+	assert.Empty(t, kept, "the API server would ignore the request")
+	assert.False(t, keeps)
+}
+
 func TestIsSizedFollowsThePolicies(t *testing.T) {
 	t.Parallel()
 	spec := &autoscalingv1beta1.VerticalScalerSpec{ContainerPolicies: []autoscalingv1beta1.ContainerPolicy{
