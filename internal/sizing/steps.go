@@ -56,6 +56,14 @@ func Part(pod *corev1.Pod, step []corev1.Container, name corev1.ResourceName) []
 	return part
 }
 
+// Lowered returns the part of a resize that lowers memory limits. It is empty if there is none, or if
+// the part alone would change the pod's quality of service class.
+func Lowered(pod *corev1.Pod, changed []corev1.Container) []corev1.Container {
+	return Part(pod, slices.DeleteFunc(slices.Clone(changed), func(c corev1.Container) bool {
+		return !lowersMemoryLimit(pod, containerOf(&pod.Spec, c.Name), c.Resources)
+	}), corev1.ResourceMemory)
+}
+
 // LowersMemory reports whether a resize in progress lowers the memory limit of a container.
 func LowersMemory(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(container corev1.Container) bool {
