@@ -8,8 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// resourceSet is a set of the resources that a resize changes.
-type resourceSet struct{ cpu, memory bool }
+// resourceSet is a set of the resources that a resize changes. A resize that lowers a memory limit
+// is another one than one that does not: both can be tried in one reconcile.
+type resourceSet struct{ cpu, memory, lowersMemory bool }
 
 // anyResources stands for every resize.
 var anyResources = resourceSet{}
@@ -69,5 +70,8 @@ func (p *resizePatch) of(current, changed *corev1.Container) patchedContainer {
 	}
 	container.Resources.Requests = difference(current.Resources.Requests, changed.Resources.Requests)
 	container.Resources.Limits = difference(current.Resources.Limits, changed.Resources.Limits)
+	if limit, isChanged := container.Resources.Limits[corev1.ResourceMemory]; isChanged {
+		p.resources.lowersMemory = p.resources.lowersMemory || limit.Cmp(*current.Resources.Limits.Memory()) < 0
+	}
 	return container
 }

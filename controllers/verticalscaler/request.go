@@ -37,22 +37,50 @@ var unsupported = []string{
 }
 
 // request sends a step of a resize. If the API server refuses it, the resources are tried one by
-// one: a quota may have room for one of them.
-func (p *podResize) request(ctx context.Context, step []corev1.Container) (reason, message string, err error) {
+// one: a quota may have room for one of them. Then the memory that the next step lowers is tried: a
+// quota, a LimitRange or the node may need it for what this step raises.
+func (p *podResize) request(ctx context.Context, step, lowered []corev1.Container) (reason, message string, err error) {
 	reason, message, err = p.send(ctx, step)
-	if reason != autoscalingv1beta1.ReasonResizeRefused {
+	switch reason {
+	case autoscalingv1beta1.ReasonResizeRefused:
+	case autoscalingv1beta1.ReasonResizeInfeasible:
+		return p.makeRoom(ctx, lowered, reason, message)
+	default:
 		return reason, message, err
 	}
+	var parts [][]corev1.Container
 	cpu, memory := sizing.Part(p.pod, step, corev1.ResourceCPU), sizing.Part(p.pod, step, corev1.ResourceMemory)
-	if len(cpu) == 0 || len(memory) == 0 {
-		return reason, message, nil
+	if len(cpu) > 0 && len(memory) > 0 {
+		parts = append(parts, cpu, memory)
 	}
-	for _, part := range [][]corev1.Container{cpu, memory} {
+	if len(lowered) > 0 {
+		parts = append(parts, lowered)
+	}
+	for _, part := range parts {
 		if partReason, _, err := p.send(ctx, part); partReason == reasonRequested || err != nil {
 			return partReason, "", err
 		}
 	}
 	return reason, message, nil
+}
+
+// makeRoom lowers memory if the node is too small for what a step raises. It returns the refusal of
+// that step if there is nothing to lower.
+func (p *podResize) makeRoom(
+	ctx context.Context, lowered []corev1.Container, reason, message string,
+) (string, string, error) {
+	if len(lowered) == 0 {
+		return reason, message, nil
+	}
+	sent, _, err := p.send(ctx, lowered)
+	switch {
+	case err != nil:
+		return sent, "", err
+	case sent != reasonRequested:
+		return reason, message, nil
+	}
+	p.known.of(p.pod.UID).refused = nil // Otherwise, a rollout would replace the pod meanwhile.
+	return sent, "", nil
 }
 
 // send sends one request to resize the pod, and returns the reason and message for the result. A

@@ -96,7 +96,11 @@ func (p *podResize) resize(ctx context.Context, plan sizing.Plan) (reason, messa
 	case sizing.Restarts(p.pod, step) && !p.restarts().take(p.pod):
 		return autoscalingv1beta1.ReasonRestartsLimited, "", nil
 	}
-	reason, message, err = p.request(ctx, step)
+	var lowered []corev1.Container
+	if !lowersMemory && canLower(state) {
+		lowered = sizing.Lowered(p.pod, changed)
+	}
+	reason, message, err = p.request(ctx, step, lowered)
 	if reason == reasonRequested && keepsMemory && state == autoscalingv1beta1.ReasonResizeFailed {
 		reason = autoscalingv1beta1.ReasonMemoryInUse // The step puts the memory back.
 	}

@@ -1,6 +1,10 @@
 package verticalscaler
 
 import (
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -70,6 +74,61 @@ func TestMemoryIsLoweredWhenTheRaisedCPUIsInForce(t *testing.T) {
 	testenv.RunPod(t, env, w.pods[0])
 	w.waitForApplied(t, isTrue, "Sized")
 	w.assertResizes(t, 2)
+}
+
+// TestMemoryThatIsLoweredMakesRoomForMemoryThatIsRaised shows a LimitRange that allows the pod before
+// and after the resize, but not with the first step alone.
+func TestMemoryThatIsLoweredMakesRoomForMemoryThatIsRaised(t *testing.T) {
+	t.Parallel()
+	requests, limits := testenv.Amounts("250m", "512Mi"), testenv.Amounts("500m", "1Gi")
+	containers := []corev1.Container{newContainer("web", requests, limits), newContainer("log", requests, limits)}
+	w := newWorkload(t, 1, containers, useInPlaceMode, func(w *workload) {
+		w.scaler.Spec.ContainerPolicies = append(fixedPolicies(testenv.Amounts("250m", "768Mi")), fixedPolicies(testenv.Amounts("250m", "256Mi"))...)
+		w.scaler.Spec.ContainerPolicies[1].ContainerName = "log"
+		testenv.Create(t, env, newLimitRange(w.namespace, corev1.LimitRangeItem{
+			Type: corev1.LimitTypePod, Max: only(corev1.ResourceMemory, huge),
+		}))
+	}).start(t)
+	pod := w.pods[0]
+	w.waitForResources(t, pod, 1, testenv.Amounts("250m", "256Mi"), testenv.Amounts("500m", "512Mi"))
+	testenv.RunPod(t, env, pod)
+	w.assertResizes(t, 2) // The first one is refused, and repeated after a pause.
+	assert.Contains(t, w.waitForApplied(t, isFalse, "ResizeRefused"), "maximum memory usage per Pod is 2Gi")
+	w.setSpec(t, func(spec *autoscalingv1beta1.VerticalScalerSpec) { spec.Behavior.MaxRestartingPercent = 50 })
+	w.waitForResources(t, pod, 0, testenv.Amounts("250m", "768Mi"), testenv.Amounts("500m", "1536Mi"))
+	testenv.RunPod(t, env, pod)
+	w.waitForApplied(t, isTrue, "Sized")
+	w.assertResizes(t, 3)
+}
+
+// TestPodIsResizedIfOnlyItsFirstStepIsTooLargeForTheNode shows a node that can hold the pod before
+// and after the resize.
+func TestPodIsResizedIfOnlyItsFirstStepIsTooLargeForTheNode(t *testing.T) {
+	t.Parallel()
+	requests, limits := testenv.Amounts("250m", "512Mi"), testenv.Amounts("500m", "1Gi")
+	containers := []corev1.Container{newContainer("web", requests, limits), newContainer("log", requests, limits)}
+	w := newWorkload(t, 1, containers, func(w *workload) {
+		w.scaler.Spec.ContainerPolicies = append(fixedPolicies(testenv.Amounts("250m", "768Mi")), fixedPolicies(testenv.Amounts("250m", "256Mi"))...)
+		w.scaler.Spec.ContainerPolicies[1].ContainerName = "log"
+	})
+	var isRefused atomic.Bool
+	w.manager = startManagerIn(t, env, w.namespace, &w.meter, w.writes.Record,
+		testenv.Fault(func(request *http.Request) (*http.Response, error) {
+			if !strings.HasSuffix(request.URL.Path, "/resize") || isRefused.Swap(true) {
+				return nil, nil
+			}
+			return &http.Response{
+				StatusCode: http.StatusForbidden, Header: http.Header{"Content-Type": {"application/json"}}, Request: request,
+				Body: io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,` +
+					`"message":"node too small","details":{"kind":"pods","causes":[{"reason":"NodeCapacity"}]}}`)),
+			}, nil
+		}))
+	pod := w.pods[0]
+	w.waitForResources(t, pod, 1, testenv.Amounts("250m", "256Mi"), testenv.Amounts("500m", "512Mi"))
+	w.waitForResources(t, pod, 0, testenv.Amounts("250m", "768Mi"), testenv.Amounts("500m", "1536Mi"))
+	testenv.RunPod(t, env, pod)
+	w.waitForApplied(t, isTrue, "Sized")
+	assert.Empty(t, w.writes.To("/deployments/web"), "no rollout")
 }
 
 // TestMemoryInUseIsPutBack shows a node that cannot lower memory. The pod keeps its memory, and

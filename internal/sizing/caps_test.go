@@ -22,7 +22,7 @@ func TestAPIHasTheSameCapsAsRecommender(t *testing.T) {
 	t.Parallel()
 	caps := capConstants(t, "..", "recommender", "recommend.go")
 	require.NotEmpty(t, caps)
-	assert.Equal(t, caps, capConstants(t, "..", "..", "apis", "autoscaling", "v1beta1", "verticalscaler_types.go"))
+	assert.Equal(t, caps, capConstants(t, "..", "..", "apis", "autoscaling", "v1beta1", "verticalscaler_status.go"))
 	assert.ElementsMatch(t, slices.Collect(maps.Values(caps)), capEnum(t))
 }
 

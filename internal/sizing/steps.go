@@ -56,6 +56,14 @@ func Part(pod *corev1.Pod, step []corev1.Container, name corev1.ResourceName) []
 	return part
 }
 
+// Lowered returns the part of a resize that lowers memory limits. It is empty if there is none, or if
+// the part alone would change the pod's quality of service class.
+func Lowered(pod *corev1.Pod, changed []corev1.Container) []corev1.Container {
+	return Part(pod, slices.DeleteFunc(slices.Clone(changed), func(c corev1.Container) bool {
+		return !lowersMemoryLimit(pod, containerOf(&pod.Spec, c.Name), c.Resources)
+	}), corev1.ResourceMemory)
+}
+
 // LowersMemory reports whether a resize in progress lowers the memory limit of a container.
 func LowersMemory(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(container corev1.Container) bool {
@@ -65,8 +73,8 @@ func LowersMemory(pod *corev1.Pod) bool {
 }
 
 // KeepMemory returns a resize without what lowers memory limits below those in force, and
-// whether there was any. With putBack, it also undoes the part of the pod's spec that does.
-// isSized reports whether the memory of a container is sized at all.
+// whether there was any. With putBack, it also undoes the part of the pod's spec that does. A
+// request is raised nevertheless. isSized reports whether the memory of a container is sized at all.
 func KeepMemory(
 	pod *corev1.Pod, changed []corev1.Container, putBack bool, isSized func(container string) bool,
 ) (kept []corev1.Container, keeps bool) {
@@ -77,15 +85,24 @@ func KeepMemory(
 			container = changed[i]
 		}
 		actual := inForce(pod, &container)
-		if (i >= 0 || putBack) && actual != nil && isLowerLimit(container.Resources, *actual) && isSized(container.Name) {
+		if (i >= 0 || putBack) && actual != nil && isLowerLimit(container.Resources, *actual) && isSized(container.Name) &&
+			!removesMemoryLimit(current, *actual) {
 			keeps = true
-			container.Resources = memory.with(container.Resources, memory.rawPairIn(*actual))
+			previous := memory.rawPairIn(*actual)
+			previous.request = max(previous.request, memory.amountIn(container.Resources.Requests))
+			container.Resources = memory.with(container.Resources, previous)
 		}
 		if !isEqual(container.Resources, current) {
 			kept = append(kept, container)
 		}
 	}
 	return kept, keeps
+}
+
+// removesMemoryLimit reports whether the memory limit of a container would have to be removed to get
+// back to previous resources. A resize cannot do that.
+func removesMemoryLimit(resources, previous corev1.ResourceRequirements) bool {
+	return memory.amountIn(resources.Limits) > 0 && memory.amountIn(previous.Limits) == 0
 }
 
 // IsSized reports whether the container policies of a scaler size a resource of a container.

@@ -138,6 +138,38 @@ func TestKeepMemoryPutsBackWhatTheNodeCouldNotLower(t *testing.T) {
 	assert.True(t, keeps)
 }
 
+func TestKeepMemoryRaisesTheRequest(t *testing.T) {
+	t.Parallel()
+	always := func(string) bool { return true }
+	pod := podOf(container("app", list("100m", "64Mi"), list("200m", "256Mi")))
+	pod.Status.ContainerStatuses[0].Resources = pod.Spec.Containers[0].Resources.DeepCopy()
+	size := sizeOf("app", list("", "96Mi"), list("", "128Mi"))
+	changed := PlanResize(pod, []autoscalingv1beta1.ContainerSizing{size}).Containers
+
+	kept, keeps := KeepMemory(pod, changed, false, always)
+	assert.True(t, keeps)
+	require.Len(t, kept, 1)
+	assertAmounts(t, list("100m", "96Mi"), kept[0].Resources.Requests, "requests")
+	assertAmounts(t, list("200m", "256Mi"), kept[0].Resources.Limits, "limits")
+
+	pod.Spec.Containers[0].Resources = corev1.ResourceRequirements{Requests: list("100m", "96Mi"), Limits: list("200m", "128Mi")}
+	kept, keeps = KeepMemory(pod, nil, true, always)
+	assert.True(t, keeps)
+	require.Len(t, kept, 1)
+	assertAmounts(t, list("100m", "96Mi"), kept[0].Resources.Requests, "requests")
+	assertAmounts(t, list("200m", "256Mi"), kept[0].Resources.Limits, "limits")
+}
+
+func TestKeepMemoryDoesNotRemoveALimit(t *testing.T) {
+	t.Parallel()
+	pod := podOf(container("app", list("100m", "64Mi"), list("", "128Mi")))
+	pod.Status.ContainerStatuses[0].Resources = &corev1.ResourceRequirements{Requests: list("100m", "64Mi")}
+	require.True(t, LowersMemory(pod))
+	kept, keeps := KeepMemory(pod, nil, true, func(string) bool { return true })
+	assert.Empty(t, kept, "the API server would ignore the request")
+	assert.False(t, keeps)
+}
+
 func TestIsSizedFollowsThePolicies(t *testing.T) {
 	t.Parallel()
 	spec := &autoscalingv1beta1.VerticalScalerSpec{ContainerPolicies: []autoscalingv1beta1.ContainerPolicy{
