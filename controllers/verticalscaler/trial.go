@@ -138,8 +138,8 @@ func (s *scope) revertAfterSetback(running []*corev1.Pod) {
 	var of *corev1.Pod
 	count := 0
 	for _, pod := range running {
-		s.result.requeueIn(pods.NotReadyGraceLeft(pod, s.now))
-		setback := pods.SetbackSince(pod, s.status.Trial.Since.Time, s.now)
+		s.result.requeueIn(pods.NotReadyGraceLeft(pod, s.status.Trial.Since.Time, s.now))
+		setback := s.setbackOf(pod)
 		if setback == nil {
 			continue
 		}
@@ -158,6 +158,20 @@ func (s *scope) revertAfterSetback(running []*corev1.Pod) {
 	s.status.Revert = &autoscalingv1beta1.Revert{
 		Reason: worst.Reason, Message: describeSetback(worst, of.Name), Since: since, Until: metav1.NewTime(since.Add(length)),
 	}
+}
+
+// setbackOf returns the setback of a pod on trial, or nil. A trial lasts for as long as one of many
+// pods restarts now and then. So terminations count only for the time of a trial: others would add up.
+func (s *scope) setbackOf(pod *corev1.Pod) *pods.Setback {
+	begin := s.status.Trial.Since.Time
+	recent := s.now.Add(-s.trialTime())
+	if recent.Before(begin) {
+		recent = begin
+	}
+	if setback := pods.SetbackSince(pod, recent, s.now); setback != nil {
+		return setback
+	}
+	return pods.NotReadySince(pod, begin, s.now)
 }
 
 // describeSetback describes what happened to a pod.

@@ -204,6 +204,40 @@ func TestRevertStartsIfPodsDoWorseAfterTheirSizeWasLowered(t *testing.T) {
 	}
 }
 
+// A new pod is unready before it runs, and so before its trial begins.
+func TestRevertStartsIfANewPodNeverBecomesReady(t *testing.T) {
+	t.Parallel()
+	status := onTrial(noon)
+	status.Trial = nil
+	at := func(now time.Time) *scope {
+		s := trialScope(status, now, large, 1)
+		s.pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon.Add(-4 * time.Second))}}
+		s.setTrial()
+		status = s.status
+		return s
+	}
+	started := at(noon)
+	require.NotNil(t, status.Trial)
+	assert.Equal(t, 10*time.Minute, started.result.requeue)
+	at(noon.Add(10*time.Minute - time.Second))
+	assert.Nil(t, status.Revert)
+	at(noon.Add(10 * time.Minute))
+	require.NotNil(t, status.Revert)
+	assert.Equal(t, "NotReady", status.Revert.Reason)
+}
+
+func TestRestartsDoNotAddUpOverALongTrial(t *testing.T) {
+	t.Parallel()
+	s := trialScope(onTrial(noon), noon.Add(9*time.Hour+30*time.Minute), large, 100)
+	for i := range 10 {
+		s.pods[i].Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+			Reason: "Error", FinishedAt: metav1.NewTime(noon.Add(time.Duration(i) * time.Hour)),
+		}
+	}
+	s.setTrial()
+	assert.Nil(t, s.status.Revert)
+}
+
 func TestRevertsDoubleUpToAWeek(t *testing.T) {
 	t.Parallel()
 	now, status := noon, onTrial(noon)
