@@ -55,8 +55,13 @@ func (s *scope) setTrial() {
 	case trial == nil || !sizing.AreSame(trial.Sizes, least):
 		s.status.Trial = &autoscalingv1beta1.ObservedSize{Sizes: least, Since: metav1.NewTime(s.now).Rfc3339Copy()}
 	}
-	if sizing.IsLowered(least, s.previousSizes()) && !s.isReverted() && !s.isPinned() {
-		s.revertAfterSetback(running)
+	if sizing.IsLowered(least, s.previousSizes()) && !s.isPinned() {
+		if !s.isReverted() {
+			s.revertAfterSetback(running)
+		}
+		if s.isReverted() {
+			return // Pods get the previous sizes again, so these stay the last known good ones.
+		}
 	}
 	s.endTrial(running)
 }
@@ -112,11 +117,11 @@ func (s *scope) endTrial(running []*corev1.Pod) {
 
 // keepReplacedSizes makes the sizes of ready pods the last known good ones before a rollout replaces
 // the pods, if no others are known. If new pods cannot be created or scheduled with their size,
-// they get no less than the pods that they replace.
+// they get no less than the pods that they replace. Sizes that are being reverted are not good ones.
 func (s *scope) keepReplacedSizes() {
 	running := s.runningLatest()
 	least := sizing.Least(running)
-	if s.status.LastKnownGood != nil || len(least) == 0 ||
+	if s.status.LastKnownGood != nil || s.isReverted() || len(least) == 0 ||
 		slices.ContainsFunc(running, func(pod *corev1.Pod) bool { return !pods.IsReady(pod) }) {
 		return
 	}

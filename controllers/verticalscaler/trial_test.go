@@ -238,6 +238,31 @@ func TestRestartsDoNotAddUpOverALongTrial(t *testing.T) {
 	assert.Nil(t, s.status.Revert)
 }
 
+func TestSizesOnTrialAreNotTheLastKnownGoodOnesDuringARevert(t *testing.T) {
+	t.Parallel()
+	s := trialScope(onTrial(noon), noon.Add(time.Minute), large, 1)
+	s.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	s.setTrial()
+	require.NotNil(t, s.status.Revert)
+
+	// The pod cannot be resized, or updateMode is Initial.
+	later := trialScope(s.status, noon.Add(2*time.Hour), large, 1)
+	later.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	later.setTrial()
+	testenv.AssertSameJSON(t, onTrial(noon).LastKnownGood.Sizes, later.status.LastKnownGood.Sizes)
+
+	unknown := trialScope(s.status, noon.Add(2*time.Hour), large, 1)
+	unknown.status.LastKnownGood = nil
+	unknown.keepReplacedSizes()
+	assert.Nil(t, unknown.status.LastKnownGood, "a rollout for the revert replaces the pods")
+
+	after := trialScope(s.status, s.status.Revert.Until.Time, large, 1)
+	after.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	after.setTrial()
+	assert.Equal(t, s.status.Revert, after.status.Revert, "an old OOM kill starts no second revert")
+	testenv.AssertSameJSON(t, onTrial(noon).Trial.Sizes, after.status.LastKnownGood.Sizes)
+}
+
 func TestRevertsDoubleUpToAWeek(t *testing.T) {
 	t.Parallel()
 	now, status := noon, onTrial(noon)
