@@ -66,20 +66,17 @@ func (s *scope) setTrial() {
 	s.endTrial(running)
 }
 
-// runningLatest returns the running pods of the newest template.
+// runningLatest returns the running pods of the newest template of which a pod runs. A rollout whose
+// pods cannot start does not end the observation of the pods that it was to replace.
 func (s *scope) runningLatest() []*corev1.Pod {
-	newest := pods.Newest(s.pods)
-	if newest == nil {
+	running := pods.Running(s.pods)
+	if len(running) == 0 {
 		return nil
 	}
-	hash := newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-	var latest []*corev1.Pod
-	for _, pod := range pods.Running(s.pods) {
-		if pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == hash {
-			latest = append(latest, pod)
-		}
-	}
-	return latest
+	newest := slices.MaxFunc(running, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return slices.DeleteFunc(running, func(pod *corev1.Pod) bool {
+		return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	})
 }
 
 // previousSizes returns the sizes that pods get again in a revert: the last known good ones, or

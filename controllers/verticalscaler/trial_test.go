@@ -263,6 +263,17 @@ func TestSizesOnTrialAreNotTheLastKnownGoodOnesDuringARevert(t *testing.T) {
 	testenv.AssertSameJSON(t, onTrial(noon).Trial.Sizes, after.status.LastKnownGood.Sizes)
 }
 
+func TestRevertStartsWhilePodsOfARolloutDoNotStart(t *testing.T) {
+	t.Parallel()
+	s := trialScope(onTrial(noon), noon.Add(time.Minute), large, 1)
+	s.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	pod := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	pod.Labels, pod.CreationTimestamp = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "new"}, metav1.NewTime(noon)
+	s.pods = append(s.pods, pod)
+	s.setTrial()
+	assert.NotNil(t, s.status.Revert)
+}
+
 func TestRevertsDoubleUpToAWeek(t *testing.T) {
 	t.Parallel()
 	now, status := noon, onTrial(noon)
