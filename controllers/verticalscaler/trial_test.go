@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/history"
 	"example.com/upright/internal/testenv"
 )
 
@@ -272,6 +273,22 @@ func TestRevertStartsWhilePodsOfARolloutDoNotStart(t *testing.T) {
 	s.pods = append(s.pods, pod)
 	s.setTrial()
 	assert.NotNil(t, s.status.Revert)
+}
+
+func TestRevertToMoreThanTheTemplateNeedsNoHistory(t *testing.T) {
+	t.Parallel()
+	s := revertScope(small, newContainer("web", large, nil))
+	testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", huge, nil)}, s.recommendedSizes())
+}
+
+// revertScope returns the scope of a revert to huge.
+func revertScope(target corev1.ResourceList, template corev1.Container) *scope {
+	status := onTrial(noon)
+	status.Revert = &autoscalingv1beta1.Revert{Since: metav1.NewTime(noon), Until: metav1.NewTime(noon.Add(24 * time.Hour))}
+	s := trialScope(status, noon.Add(time.Minute), target, 1)
+	s.deployment.Spec.Template.Spec.Containers = []corev1.Container{template}
+	s.workload = &history.WorkloadHistory{}
+	return s
 }
 
 func TestRevertsDoubleUpToAWeek(t *testing.T) {
