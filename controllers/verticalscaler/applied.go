@@ -26,7 +26,7 @@ func (s *scope) applied() metav1.Condition {
 		}
 	}
 	condition := s.appliedToPods()
-	if s.isReverted() {
+	if s.isReverted() && !s.isPinned() {
 		condition.Status, condition.Reason = metav1.ConditionFalse, autoscalingv1beta1.ReasonReverted
 		condition.Message = s.revertMessage()
 		if reason, message := s.result.summary(); reason != "" {

@@ -281,6 +281,15 @@ func TestRevertToMoreThanTheTemplateNeedsNoHistory(t *testing.T) {
 	testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", huge, nil)}, s.recommendedSizes())
 }
 
+func TestPinnedSizeIsNotReportedAsReverted(t *testing.T) {
+	t.Parallel()
+	s := revertScope(large, newContainer("web", huge, nil))
+	s.status.Sizing = []autoscalingv1beta1.ContainerSizing{newSizing("web", large, nil)}
+	assert.Equal(t, "Reverted", s.applied().Reason)
+	s.scaler.Annotations = map[string]string{autoscalingv1beta1.AnnotationPin: "true"}
+	assert.Equal(t, "Sized", s.applied().Reason)
+}
+
 // revertScope returns the scope of a revert to huge.
 func revertScope(target corev1.ResourceList, template corev1.Container) *scope {
 	status := onTrial(noon)
