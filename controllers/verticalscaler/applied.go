@@ -70,10 +70,12 @@ func (s *scope) nothingToApply() (reason, message string) {
 	switch {
 	case len(s.status.Sizing) > 0:
 		return "", ""
-	case len(s.status.Recommendations) > 0 && len(s.scaledByHPA) > 0:
-		return autoscalingv1beta1.ReasonHPAOnSameResource, "There is no resource to size: " + s.leftToHPA()
+	case len(s.unproven) > 0 && len(s.scaledByHPA) > 0:
+		return autoscalingv1beta1.ReasonInsufficientHistory, s.unprovenMessage() + " Also, " + s.leftToHPA()
 	case len(s.unproven) > 0:
 		return autoscalingv1beta1.ReasonInsufficientHistory, s.unprovenMessage()
+	case len(s.status.Recommendations) > 0 && len(s.scaledByHPA) > 0:
+		return autoscalingv1beta1.ReasonHPAOnSameResource, "There is no resource to size: " + s.leftToHPA()
 	default:
 		return autoscalingv1beta1.ReasonNothingToApply,
 			"No container selected by spec.containerPolicies has a recommendation."
