@@ -30,7 +30,8 @@ func (s *scope) setSizing() {
 		s.status.Sizing, s.status.Fallback = nil, nil
 	case s.deployment == nil:
 	default:
-		sizes, fallback := s.fallBack(s.recommendedSizes())
+		s.recommendedSizing = s.recommendedSizes()
+		sizes, fallback := s.fallBack(s.recommendedSizing)
 		sizing.SetTemplateLimits(sizes, &s.deployment.Spec.Template.Spec, s.constraints.LimitRanges)
 		s.status.Sizing, s.status.Fallback = sizes, fallback
 	}
