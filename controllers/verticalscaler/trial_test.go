@@ -281,6 +281,17 @@ func TestRevertToMoreThanTheTemplateNeedsNoHistory(t *testing.T) {
 	testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", huge, nil)}, s.recommendedSizes())
 }
 
+func TestRevertRaisesLimitsWithRequestsAlthoughScaleUpIsDisabled(t *testing.T) {
+	t.Parallel()
+	s := revertScope(large, newContainer("web", huge, huge))
+	s.scaler.Spec.Behavior = &autoscalingv1beta1.Behavior{ScaleUp: &autoscalingv1beta1.ScalingRules{SelectPolicy: "Disabled"}}
+	s.pods[0].Spec.Containers = []corev1.Container{newContainer("web", large, large)}
+	size := newSizing("web", huge, huge)
+	size.TemplateLimits = huge
+	due, _ := s.newDueSizes([]autoscalingv1beta1.ContainerSizing{size}).of(&s.pods[0])
+	testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", huge, huge)}, due)
+}
+
 func TestPinnedSizeIsNotReportedAsReverted(t *testing.T) {
 	t.Parallel()
 	s := revertScope(large, newContainer("web", huge, nil))
