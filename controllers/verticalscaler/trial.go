@@ -79,13 +79,17 @@ func (s *scope) runningLatest() []*corev1.Pod {
 	})
 }
 
-// previousSizes returns the sizes that pods get again in a revert: the last known good ones, or
-// those of the template if none are known.
+// previousSizes returns the sizes that pods get again in a revert: the last known good ones, and those
+// of the template for containers of which none are known.
 func (s *scope) previousSizes() []autoscalingv1beta1.ContainerSizing {
+	previous := sizing.OfTemplate(&s.deployment.Spec.Template.Spec, s.constraints.LimitRanges)
 	if known := s.status.LastKnownGood; known != nil {
-		return known.Sizes
+		previous = slices.DeleteFunc(previous, func(own autoscalingv1beta1.ContainerSizing) bool {
+			return sizing.SizeOf(known.Sizes, own.ContainerName) != nil
+		})
+		previous = append(previous, known.Sizes...)
 	}
-	return sizing.OfTemplate(&s.deployment.Spec.Template.Spec, s.constraints.LimitRanges)
+	return previous
 }
 
 // endTrial makes the sizes of a trial the last known good ones when all pods have run well with

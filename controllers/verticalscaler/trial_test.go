@@ -12,6 +12,7 @@ import (
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/history"
+	"example.com/upright/internal/sizing"
 	"example.com/upright/internal/testenv"
 )
 
@@ -273,6 +274,17 @@ func TestRevertStartsWhilePodsOfARolloutDoNotStart(t *testing.T) {
 	s.pods = append(s.pods, pod)
 	s.setTrial()
 	assert.NotNil(t, s.status.Revert)
+}
+
+func TestRevertStartsForAContainerWithoutALastKnownGoodSize(t *testing.T) {
+	t.Parallel()
+	status := onTrial(noon)
+	status.LastKnownGood.Sizes[0].ContainerName = "previous"
+	s := trialScope(status, noon.Add(time.Minute), large, 1)
+	s.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	s.setTrial()
+	assert.NotNil(t, s.status.Revert)
+	testenv.AssertSameJSON(t, huge, sizing.SizeOf(s.previousSizes(), "web").Requests)
 }
 
 func TestRevertToMoreThanTheTemplateNeedsNoHistory(t *testing.T) {
