@@ -55,7 +55,7 @@ func (s *scope) setTrial() {
 	case trial == nil || !sizing.AreSame(trial.Sizes, least):
 		s.status.Trial = &autoscalingv1beta1.ObservedSize{Sizes: least, Since: metav1.NewTime(s.now).Rfc3339Copy()}
 	}
-	if sizing.IsLowered(least, s.previousSizes()) && !s.isPinned() {
+	if sizing.IsLowered(&s.scaler.Spec, least, s.previousSizes()) && !s.isPinned() {
 		if !s.isReverted() {
 			s.revertAfterSetback(running)
 		}
