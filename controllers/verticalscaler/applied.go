@@ -26,7 +26,7 @@ func (s *scope) applied() metav1.Condition {
 		}
 	}
 	condition := s.appliedToPods()
-	if s.isReverted() {
+	if s.isReverted() && !s.isPinned() {
 		condition.Status, condition.Reason = metav1.ConditionFalse, autoscalingv1beta1.ReasonReverted
 		condition.Message = s.revertMessage()
 		if reason, message := s.result.summary(); reason != "" {
@@ -70,10 +70,12 @@ func (s *scope) nothingToApply() (reason, message string) {
 	switch {
 	case len(s.status.Sizing) > 0:
 		return "", ""
-	case len(s.status.Recommendations) > 0 && len(s.scaledByHPA) > 0:
-		return autoscalingv1beta1.ReasonHPAOnSameResource, "There is no resource to size: " + s.leftToHPA()
+	case len(s.unproven) > 0 && len(s.scaledByHPA) > 0:
+		return autoscalingv1beta1.ReasonInsufficientHistory, s.unprovenMessage() + " Also, " + s.leftToHPA()
 	case len(s.unproven) > 0:
 		return autoscalingv1beta1.ReasonInsufficientHistory, s.unprovenMessage()
+	case len(s.status.Recommendations) > 0 && len(s.scaledByHPA) > 0:
+		return autoscalingv1beta1.ReasonHPAOnSameResource, "There is no resource to size: " + s.leftToHPA()
 	default:
 		return autoscalingv1beta1.ReasonNothingToApply,
 			"No container selected by spec.containerPolicies has a recommendation."

@@ -2,7 +2,6 @@ package verticalscaler
 
 import (
 	"reflect"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +20,7 @@ const recentKill = time.Hour
 // so it decides once for each container and its resources.
 type dueSizes struct {
 	scope  *scope
+	sizes  []autoscalingv1beta1.ContainerSizing
 	killed map[string]bool // Containers that ran out of memory recently.
 	known  map[dueKey]dueSize
 }
@@ -39,8 +39,8 @@ type dueSize struct {
 	isWaiting bool
 }
 
-func (s *scope) newDueSizes() *dueSizes {
-	return &dueSizes{scope: s, killed: s.recentlyKilled(), known: map[dueKey]dueSize{}}
+func (s *scope) newDueSizes(sizes []autoscalingv1beta1.ContainerSizing) *dueSizes {
+	return &dueSizes{scope: s, sizes: sizes, killed: s.recentlyKilled(), known: map[dueKey]dueSize{}}
 }
 
 // of returns the sizes that a pod should get now, and whether others wait for the stabilization
@@ -64,9 +64,9 @@ func (d *dueSizes) of(pod *corev1.Pod) (due []autoscalingv1beta1.ContainerSizing
 // decide returns the size that is due for a container.
 func (d *dueSizes) decide(container *corev1.Container) dueSize {
 	s, name := d.scope, container.Name
-	size := slices.IndexFunc(s.status.Sizing, func(size autoscalingv1beta1.ContainerSizing) bool { return size.ContainerName == name })
+	size := sizing.SizeOf(d.sizes, name)
 	recommended := recommendation.ForContainer(s.status.Recommendations, name)
-	if size < 0 || recommended == nil {
+	if size == nil || recommended == nil {
 		return dueSize{}
 	}
 	targetRange := func(resource corev1.ResourceName, window time.Duration) (least, most int64, ok bool) {
@@ -75,11 +75,11 @@ func (d *dueSizes) decide(container *corev1.Container) dueSize {
 		}
 		return s.workload.TargetRange(name, resource, window, s.now)
 	}
-	due, isWaiting := sizing.Due(s.scaler.Spec.Behavior, container, s.status.Sizing[size], recommended, targetRange, d.killed[name])
+	due, isWaiting := sizing.Due(s.scaler.Spec.Behavior, container, *size, recommended, targetRange, d.killed[name])
 	if s.isReverted() {
-		sizing.AddRaises(&due, container, &s.status.Sizing[size])
+		sizing.AddRaises(&due, container, size)
 	}
-	due, limitWaits := s.dueLimits(container, s.status.Sizing[size], due, targetRange)
+	due, limitWaits := s.dueLimits(container, d.sizes, *size, due, targetRange)
 	return dueSize{due, isWaiting || limitWaits}
 }
 

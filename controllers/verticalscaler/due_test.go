@@ -43,7 +43,7 @@ func TestPodsThatHaveTheirSizeCostNoMemory(t *testing.T) {
 			ContainerName: name, Target: large, LowerBound: small, UpperBound: huge,
 		})
 	}
-	sizes := s.newDueSizes()
+	sizes := s.newDueSizes(s.status.Sizing)
 	check := func() {
 		for i := range s.pods {
 			due, isWaiting := sizes.of(&s.pods[i])

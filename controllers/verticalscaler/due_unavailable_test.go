@@ -30,16 +30,16 @@ func TestRequestsAreNotLoweredWithoutCurrentUsage(t *testing.T) {
 	sizeFor(testenv.Amounts("50m", "128Mi"))
 	s.workload.RecordTarget("app", corev1.ResourceCPU, 50, now.Add(-24*time.Hour))
 	s.workload.RecordTarget("app", corev1.ResourceMemory, 128<<20, now.Add(-24*time.Hour))
-	due, _ := s.newDueSizes().of(pod)
+	due, _ := s.newDueSizes(s.status.Sizing).of(pod)
 	require.Len(t, due, 1)
 	assert.Len(t, due[0].Requests, 2, "the target is stable")
 
 	s.unavailable = "No current usage."
-	due, isWaiting := s.newDueSizes().of(pod)
+	due, isWaiting := s.newDueSizes(s.status.Sizing).of(pod)
 	assert.Empty(t, due)
 	assert.True(t, isWaiting)
 
 	sizeFor(testenv.Amounts("500m", "512Mi"))
-	due, _ = s.newDueSizes().of(pod)
+	due, _ = s.newDueSizes(s.status.Sizing).of(pod)
 	assert.Len(t, due[0].Requests, 2, "too small requests are raised nevertheless")
 }

@@ -15,12 +15,13 @@ const recentPeakPercentile = 0.99
 // dueLimits adds the limits that a running container should get now to the requests that are due,
 // and reports whether a limit waits until it can be lowered.
 func (s *scope) dueLimits(
-	container *corev1.Container, size, due autoscalingv1beta1.ContainerSizing, targetRange sizing.TargetRange,
+	container *corev1.Container, sizes []autoscalingv1beta1.ContainerSizing,
+	size, due autoscalingv1beta1.ContainerSizing, targetRange sizing.TargetRange,
 ) (_ autoscalingv1beta1.ContainerSizing, isWaiting bool) {
 	if len(size.Limits) == 0 || sizing.HasSize(container, size) {
 		return due, false
 	}
-	limits := sizing.RunningLimits(&s.scaler.Spec, &s.deployment.Spec.Template.Spec, s.status.Sizing,
+	limits := sizing.RunningLimits(&s.scaler.Spec, &s.deployment.Spec.Template.Spec, sizes,
 		container.Name, sizing.SizedRequests(container, size, due), s.constraints)
 	memoryPeak := func() int64 {
 		const percentile = recentPeakPercentile

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/history"
+	"example.com/upright/internal/sizing"
 	"example.com/upright/internal/testenv"
 )
 
@@ -211,5 +213,37 @@ func TestFallbackEndsIfNothingIsSized(t *testing.T) {
 		assert.Equal(t, fallback, publishedStatus(scaler, time.Now(), nil).Fallback, "while the target does not exist")
 		change(scaler)
 		assert.Nil(t, publishedStatus(scaler, time.Now(), nil).Fallback, name)
+	}
+}
+
+// Without a size, running pods would have what the template requests. A fallback of new pods must not
+// keep them from that.
+func TestRunningPodsAreRaisedUpToTheTemplateDuringAFallback(t *testing.T) {
+	t.Parallel()
+	need := testenv.Amounts("250m", "8Gi")
+	for size, want := range map[string]corev1.ResourceList{
+		"less than the template": testenv.Amounts("500m", "2Gi"), "as much as the template": nil,
+	} {
+		has := map[bool]corev1.ResourceList{true: large, false: huge}[want != nil]
+		status := autoscalingv1beta1.VerticalScalerStatus{Fallback: &autoscalingv1beta1.Fallback{
+			Reason: "CreationRefused", Size: "Template", Since: metav1.NewTime(noon), Until: metav1.NewTime(noon.Add(time.Hour)),
+		}}
+		s := trialScope(status, noon.Add(time.Minute), has, 1)
+		s.scaler.Spec.Behavior = &autoscalingv1beta1.Behavior{ScaleDown: &autoscalingv1beta1.ScaleDownRules{MinimumHistorySeconds: new(int32(0))}}
+		s.status.Recommendations[0].Target, s.status.Recommendations[0].LowerBound = need, need
+		s.workload = &history.WorkloadHistory{}
+		s.setSizing()
+		require.True(t, s.hasFallback())
+		s.pods[0].Status.ContainerStatuses[0] = corev1.ContainerStatus{
+			Name: "web", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, Resources: &s.pods[0].Spec.Containers[0].Resources,
+		}
+		due, _ := s.newDueSizes(s.sizesUpToTemplate()).of(&s.pods[0])
+		plan := sizing.PlanRaise(&s.pods[0], due)
+		if want == nil {
+			assert.Empty(t, plan.Containers, size)
+			continue
+		}
+		require.Len(t, plan.Containers, 1, size)
+		testenv.AssertSameJSON(t, want, plan.Containers[0].Resources.Requests)
 	}
 }

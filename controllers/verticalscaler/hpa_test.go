@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/testenv"
 )
 
@@ -119,4 +120,14 @@ func TestRunningPodKeepsTheCPUItHasWhenAnHPAStartsToScaleOnIt(t *testing.T) {
 	w.waitForApplied(t, isTrue, "Sized")
 	w.waitForNewPod(t, w.newPod(newContainer("web", small, limits)), large, huge)
 	w.assertResizes(t, 1)
+}
+
+func TestHistoryIsReportedBesideAnHPA(t *testing.T) {
+	t.Parallel()
+	s := trialScope(autoscalingv1beta1.VerticalScalerStatus{}, noon, small, 1)
+	s.scaledByHPA = map[corev1.ResourceName]string{corev1.ResourceCPU: "hpa"}
+	s.setSizing()
+	applied := s.applied()
+	assert.Equal(t, "InsufficientHistory", applied.Reason)
+	assert.Contains(t, applied.Message, `cpu is not sized because HorizontalPodAutoscaler "hpa" scales on its utilization`)
 }

@@ -234,7 +234,7 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) {
 	r.resizer.restoreUnschedulable(ctx, s)
 	switch {
 	case s.hasFallback():
-		r.resizer.giveBack(ctx, s)
+		r.resizer.resizeToTemplate(ctx, s)
 	case s.scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeInitial:
 		r.resizer.resize(ctx, s)
 	}

@@ -109,7 +109,7 @@ func TestRefusalFallsBackToTheLastKnownGoodSizeFirst(t *testing.T) {
 		// template is the size of new pods after the fallback to the template.
 		template []autoscalingv1beta1.ContainerSizing
 	}{
-		"quota": {overQuota, []autoscalingv1beta1.ContainerSizing{newSizing("web", only(corev1.ResourceMemory, testenv.Amounts("0", "200Mi")), nil)}},
+		"quota": {overQuota, []autoscalingv1beta1.ContainerSizing{newSizing("web", only(corev1.ResourceMemory, testenv.Amounts("0", "256Mi")), nil)}},
 		// A policy can require a minimum: no size is left.
 		"policy": {deniedByPolicy, nil},
 	} {
@@ -121,7 +121,7 @@ func TestRefusalFallsBackToTheLastKnownGoodSizeFirst(t *testing.T) {
 			w.deployment.Status.Conditions = newReplicaFailure(start, test.refusal)
 			fallback, sizes := w.at(start)
 			assert.Equal(t, autoscalingv1beta1.FallbackLastKnownGood, fallback.Size)
-			testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", testenv.Amounts("300m", "200Mi"), nil)}, sizes)
+			testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", testenv.Amounts("300m", "256Mi"), nil)}, sizes)
 			assert.Contains(t, w.scopeAt(start).fallbackMessage(), "new pods get no more than the last known good size")
 
 			// Pods with the last known good size are refused too.

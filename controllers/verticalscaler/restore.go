@@ -2,6 +2,7 @@ package verticalscaler
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,12 +33,35 @@ func (r *resizer) restoreAll(ctx context.Context, s *scope, restored []*corev1.P
 	}
 }
 
-// giveBack resizes running pods to the size of their template if a quota refuses new pods even at
-// this size. Otherwise, running pods keep their size during a fallback.
-func (r *resizer) giveBack(ctx context.Context, s *scope) {
+// resizeToTemplate resizes running pods during a fallback. They give back what they have above their
+// template if a quota refuses new pods even at this size. They get up to what the template requests
+// if they need more than they have: without a size, they would have that. Otherwise, they keep their
+// size.
+func (r *resizer) resizeToTemplate(ctx context.Context, s *scope) {
 	given, resources, requeueAfter := s.toGiveBack()
 	s.result.requeueIn(requeueAfter)
-	r.restoreAll(ctx, s, given, func(pod *corev1.Pod) sizing.Plan { return s.planRestore(pod, nil, resources) })
+	sizes := s.newDueSizes(s.sizesUpToTemplate())
+	r.restoreAll(ctx, s, pods.Running(s.pods), func(pod *corev1.Pod) sizing.Plan {
+		if slices.Contains(given, pod) {
+			if plan := s.planRestore(pod, nil, resources); len(plan.Containers) > 0 {
+				return plan
+			}
+		}
+		due, _ := sizes.of(pod)
+		return sizing.PlanRaise(pod, due)
+	})
+}
+
+// sizesUpToTemplate returns the recommended sizes without what exceeds the template. They are empty if
+// running pods are not to be resized.
+func (s *scope) sizesUpToTemplate() []autoscalingv1beta1.ContainerSizing {
+	if s.scaler.Spec.UpdateMode == autoscalingv1beta1.UpdateModeInitial {
+		return nil
+	}
+	template, ranges := &s.deployment.Spec.Template.Spec, s.constraints.LimitRanges
+	sizes := sizing.NoMoreThan(template, s.recommendedSizing, sizing.OfTemplate(template, ranges), ranges, sizing.AllResources())
+	sizing.SetTemplateLimits(sizes, template, ranges)
+	return sizes
 }
 
 // toGiveBack returns the running pods that give back what they have above their template, and the

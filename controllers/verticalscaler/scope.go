@@ -55,6 +55,9 @@ type scope struct {
 	// history is too short.
 	unproven []string
 
+	// recommendedSizing is the size of new pods without a fallback.
+	recommendedSizing []autoscalingv1beta1.ContainerSizing
+
 	// status is the status to publish. Recommend and size fill it in.
 	status autoscalingv1beta1.VerticalScalerStatus
 

@@ -30,7 +30,8 @@ func (s *scope) setSizing() {
 		s.status.Sizing, s.status.Fallback = nil, nil
 	case s.deployment == nil:
 	default:
-		sizes, fallback := s.fallBack(s.recommendedSizes())
+		s.recommendedSizing = s.recommendedSizes()
+		sizes, fallback := s.fallBack(s.recommendedSizing)
 		sizing.SetTemplateLimits(sizes, &s.deployment.Spec.Template.Spec, s.constraints.LimitRanges)
 		s.status.Sizing, s.status.Fallback = sizes, fallback
 	}
@@ -44,8 +45,8 @@ func (s *scope) recommendedSizes() []autoscalingv1beta1.ContainerSizing {
 	for _, own := range sizing.OfTemplate(template, s.constraints.LimitRanges) {
 		target := maps.Clone(s.recommendedFor(own.ContainerName))
 		maps.DeleteFunc(target, func(name corev1.ResourceName, _ resource.Quantity) bool { return s.scaledByHPA[name] != "" })
-		s.withholdUnproven(&own, target)
 		s.raiseToPrevious(own.ContainerName, target)
+		s.withholdUnproven(&own, target)
 		targets[own.ContainerName] = target
 	}
 	return sizing.Template(&s.scaler.Spec, template, targets, s.constraints)

@@ -55,35 +55,41 @@ func (s *scope) setTrial() {
 	case trial == nil || !sizing.AreSame(trial.Sizes, least):
 		s.status.Trial = &autoscalingv1beta1.ObservedSize{Sizes: least, Since: metav1.NewTime(s.now).Rfc3339Copy()}
 	}
-	if sizing.IsLowered(least, s.previousSizes()) && !s.isReverted() && !s.isPinned() {
-		s.revertAfterSetback(running)
+	if sizing.IsLowered(&s.scaler.Spec, least, s.previousSizes()) && !s.isPinned() {
+		if !s.isReverted() {
+			s.revertAfterSetback(running)
+		}
+		if s.isReverted() {
+			return // Pods get the previous sizes again, so these stay the last known good ones.
+		}
 	}
 	s.endTrial(running)
 }
 
-// runningLatest returns the running pods of the newest template.
+// runningLatest returns the running pods of the newest template of which a pod runs. A rollout whose
+// pods cannot start does not end the observation of the pods that it was to replace.
 func (s *scope) runningLatest() []*corev1.Pod {
-	newest := pods.Newest(s.pods)
-	if newest == nil {
+	running := pods.Running(s.pods)
+	if len(running) == 0 {
 		return nil
 	}
-	hash := newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
-	var latest []*corev1.Pod
-	for _, pod := range pods.Running(s.pods) {
-		if pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == hash {
-			latest = append(latest, pod)
-		}
-	}
-	return latest
+	newest := slices.MaxFunc(running, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return slices.DeleteFunc(running, func(pod *corev1.Pod) bool {
+		return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	})
 }
 
-// previousSizes returns the sizes that pods get again in a revert: the last known good ones, or
-// those of the template if none are known.
+// previousSizes returns the sizes that pods get again in a revert: the last known good ones, and those
+// of the template for containers of which none are known.
 func (s *scope) previousSizes() []autoscalingv1beta1.ContainerSizing {
+	previous := sizing.OfTemplate(&s.deployment.Spec.Template.Spec, s.constraints.LimitRanges)
 	if known := s.status.LastKnownGood; known != nil {
-		return known.Sizes
+		previous = slices.DeleteFunc(previous, func(own autoscalingv1beta1.ContainerSizing) bool {
+			return sizing.SizeOf(known.Sizes, own.ContainerName) != nil
+		})
+		previous = append(previous, known.Sizes...)
 	}
-	return sizing.OfTemplate(&s.deployment.Spec.Template.Spec, s.constraints.LimitRanges)
+	return previous
 }
 
 // endTrial makes the sizes of a trial the last known good ones when all pods have run well with
@@ -112,11 +118,11 @@ func (s *scope) endTrial(running []*corev1.Pod) {
 
 // keepReplacedSizes makes the sizes of ready pods the last known good ones before a rollout replaces
 // the pods, if no others are known. If new pods cannot be created or scheduled with their size,
-// they get no less than the pods that they replace.
+// they get no less than the pods that they replace. Sizes that are being reverted are not good ones.
 func (s *scope) keepReplacedSizes() {
 	running := s.runningLatest()
 	least := sizing.Least(running)
-	if s.status.LastKnownGood != nil || len(least) == 0 ||
+	if s.status.LastKnownGood != nil || s.isReverted() || len(least) == 0 ||
 		slices.ContainsFunc(running, func(pod *corev1.Pod) bool { return !pods.IsReady(pod) }) {
 		return
 	}
@@ -138,8 +144,8 @@ func (s *scope) revertAfterSetback(running []*corev1.Pod) {
 	var of *corev1.Pod
 	count := 0
 	for _, pod := range running {
-		s.result.requeueIn(pods.NotReadyGraceLeft(pod, s.now))
-		setback := pods.SetbackSince(pod, s.status.Trial.Since.Time, s.now)
+		s.result.requeueIn(pods.NotReadyGraceLeft(pod, s.status.Trial.Since.Time, s.now))
+		setback := s.setbackOf(pod)
 		if setback == nil {
 			continue
 		}
@@ -158,6 +164,20 @@ func (s *scope) revertAfterSetback(running []*corev1.Pod) {
 	s.status.Revert = &autoscalingv1beta1.Revert{
 		Reason: worst.Reason, Message: describeSetback(worst, of.Name), Since: since, Until: metav1.NewTime(since.Add(length)),
 	}
+}
+
+// setbackOf returns the setback of a pod on trial, or nil. A trial lasts for as long as one of many
+// pods restarts now and then. So terminations count only for the time of a trial: others would add up.
+func (s *scope) setbackOf(pod *corev1.Pod) *pods.Setback {
+	begin := s.status.Trial.Since.Time
+	recent := s.now.Add(-s.trialTime())
+	if recent.Before(begin) {
+		recent = begin
+	}
+	if setback := pods.SetbackSince(pod, recent, s.now); setback != nil {
+		return setback
+	}
+	return pods.NotReadySince(pod, begin, s.now)
 }
 
 // describeSetback describes what happened to a pod.

@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
+	"example.com/upright/internal/history"
+	"example.com/upright/internal/sizing"
 	"example.com/upright/internal/testenv"
 )
 
@@ -202,6 +204,123 @@ func TestRevertStartsIfPodsDoWorseAfterTheirSizeWasLowered(t *testing.T) {
 			assert.Equal(t, test.want, got)
 		})
 	}
+}
+
+// A new pod is unready before it runs, and so before its trial begins.
+func TestRevertStartsIfANewPodNeverBecomesReady(t *testing.T) {
+	t.Parallel()
+	status := onTrial(noon)
+	status.Trial = nil
+	at := func(now time.Time) *scope {
+		s := trialScope(status, now, large, 1)
+		s.pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(noon.Add(-4 * time.Second))}}
+		s.setTrial()
+		status = s.status
+		return s
+	}
+	started := at(noon)
+	require.NotNil(t, status.Trial)
+	assert.Equal(t, 10*time.Minute, started.result.requeue)
+	at(noon.Add(10*time.Minute - time.Second))
+	assert.Nil(t, status.Revert)
+	at(noon.Add(10 * time.Minute))
+	require.NotNil(t, status.Revert)
+	assert.Equal(t, "NotReady", status.Revert.Reason)
+}
+
+func TestRestartsDoNotAddUpOverALongTrial(t *testing.T) {
+	t.Parallel()
+	s := trialScope(onTrial(noon), noon.Add(9*time.Hour+30*time.Minute), large, 100)
+	for i := range 10 {
+		s.pods[i].Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+			Reason: "Error", FinishedAt: metav1.NewTime(noon.Add(time.Duration(i) * time.Hour)),
+		}
+	}
+	s.setTrial()
+	assert.Nil(t, s.status.Revert)
+}
+
+func TestSizesOnTrialAreNotTheLastKnownGoodOnesDuringARevert(t *testing.T) {
+	t.Parallel()
+	s := trialScope(onTrial(noon), noon.Add(time.Minute), large, 1)
+	s.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	s.setTrial()
+	require.NotNil(t, s.status.Revert)
+
+	// The pod cannot be resized, or updateMode is Initial.
+	later := trialScope(s.status, noon.Add(2*time.Hour), large, 1)
+	later.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	later.setTrial()
+	testenv.AssertSameJSON(t, onTrial(noon).LastKnownGood.Sizes, later.status.LastKnownGood.Sizes)
+
+	unknown := trialScope(s.status, noon.Add(2*time.Hour), large, 1)
+	unknown.status.LastKnownGood = nil
+	unknown.keepReplacedSizes()
+	assert.Nil(t, unknown.status.LastKnownGood, "a rollout for the revert replaces the pods")
+
+	after := trialScope(s.status, s.status.Revert.Until.Time, large, 1)
+	after.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	after.setTrial()
+	assert.Equal(t, s.status.Revert, after.status.Revert, "an old OOM kill starts no second revert")
+	testenv.AssertSameJSON(t, onTrial(noon).Trial.Sizes, after.status.LastKnownGood.Sizes)
+}
+
+func TestRevertStartsWhilePodsOfARolloutDoNotStart(t *testing.T) {
+	t.Parallel()
+	s := trialScope(onTrial(noon), noon.Add(time.Minute), large, 1)
+	s.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	pod := corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending}}
+	pod.Labels, pod.CreationTimestamp = map[string]string{appsv1.DefaultDeploymentUniqueLabelKey: "new"}, metav1.NewTime(noon)
+	s.pods = append(s.pods, pod)
+	s.setTrial()
+	assert.NotNil(t, s.status.Revert)
+}
+
+func TestRevertStartsForAContainerWithoutALastKnownGoodSize(t *testing.T) {
+	t.Parallel()
+	status := onTrial(noon)
+	status.LastKnownGood.Sizes[0].ContainerName = "previous"
+	s := trialScope(status, noon.Add(time.Minute), large, 1)
+	s.restartPods(1, "OOMKilled", noon.Add(time.Second))
+	s.setTrial()
+	assert.NotNil(t, s.status.Revert)
+	testenv.AssertSameJSON(t, huge, sizing.SizeOf(s.previousSizes(), "web").Requests)
+}
+
+func TestRevertToMoreThanTheTemplateNeedsNoHistory(t *testing.T) {
+	t.Parallel()
+	s := revertScope(small, newContainer("web", large, nil))
+	testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", huge, nil)}, s.recommendedSizes())
+}
+
+func TestRevertRaisesLimitsWithRequestsAlthoughScaleUpIsDisabled(t *testing.T) {
+	t.Parallel()
+	s := revertScope(large, newContainer("web", huge, huge))
+	s.scaler.Spec.Behavior = &autoscalingv1beta1.Behavior{ScaleUp: &autoscalingv1beta1.ScalingRules{SelectPolicy: "Disabled"}}
+	s.pods[0].Spec.Containers = []corev1.Container{newContainer("web", large, large)}
+	size := newSizing("web", huge, huge)
+	size.TemplateLimits = huge
+	due, _ := s.newDueSizes([]autoscalingv1beta1.ContainerSizing{size}).of(&s.pods[0])
+	testenv.AssertSameJSON(t, []autoscalingv1beta1.ContainerSizing{newSizing("web", huge, huge)}, due)
+}
+
+func TestPinnedSizeIsNotReportedAsReverted(t *testing.T) {
+	t.Parallel()
+	s := revertScope(large, newContainer("web", huge, nil))
+	s.status.Sizing = []autoscalingv1beta1.ContainerSizing{newSizing("web", large, nil)}
+	assert.Equal(t, "Reverted", s.applied().Reason)
+	s.scaler.Annotations = map[string]string{autoscalingv1beta1.AnnotationPin: "true"}
+	assert.Equal(t, "Sized", s.applied().Reason)
+}
+
+// revertScope returns the scope of a revert to huge.
+func revertScope(target corev1.ResourceList, template corev1.Container) *scope {
+	status := onTrial(noon)
+	status.Revert = &autoscalingv1beta1.Revert{Since: metav1.NewTime(noon), Until: metav1.NewTime(noon.Add(24 * time.Hour))}
+	s := trialScope(status, noon.Add(time.Minute), target, 1)
+	s.deployment.Spec.Template.Spec.Containers = []corev1.Container{template}
+	s.workload = &history.WorkloadHistory{}
+	return s
 }
 
 func TestRevertsDoubleUpToAWeek(t *testing.T) {

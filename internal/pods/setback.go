@@ -46,10 +46,21 @@ func SetbackSince(pod *corev1.Pod, since, now time.Time) *Setback {
 			found = &Setback{Reason: SetbackRestarted, Container: status.Name, At: end.FinishedAt.Time}
 		}
 	}
-	if unready := UnreadySince(pod); found == nil && unready.After(since) && now.Sub(unready) >= notReadyGrace {
-		found = &Setback{Reason: SetbackNotReady, At: unready}
+	if found == nil {
+		found = NotReadySince(pod, since, now)
 	}
 	return found
+}
+
+// NotReadySince returns the setback of a pod that has been unready for longer than a grace period
+// since a time, or nil. A new pod is unready before it runs, so it may have been unready before, but
+// for less than the grace period.
+func NotReadySince(pod *corev1.Pod, since, now time.Time) *Setback {
+	unready := UnreadySince(pod)
+	if !unready.After(since.Add(-notReadyGrace)) || NotReadyGraceLeft(pod, since, now) > 0 {
+		return nil
+	}
+	return &Setback{Reason: SetbackNotReady, At: unready}
 }
 
 // UnreadySince returns the time since when a running pod is unready, or the zero time.
@@ -66,12 +77,15 @@ func UnreadySince(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// NotReadyGraceLeft returns the time until an unready pod counts as a setback; 0 if it already
-// does or if the pod is ready.
-func NotReadyGraceLeft(pod *corev1.Pod, now time.Time) time.Duration {
+// NotReadyGraceLeft returns the time until an unready pod counts as a setback since a time; 0 if it
+// already does or if the pod is ready.
+func NotReadyGraceLeft(pod *corev1.Pod, since, now time.Time) time.Duration {
 	unready := UnreadySince(pod)
 	if unready.IsZero() {
 		return 0
+	}
+	if unready.Before(since) {
+		unready = since
 	}
 	return max(0, notReadyGrace-now.Sub(unready))
 }

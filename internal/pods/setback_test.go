@@ -45,6 +45,7 @@ func TestSetbackIsTheMostSeriousOneSinceATime(t *testing.T) {
 		"unready for long":                 {conditions: unready(20 * time.Minute), want: pods.SetbackNotReady},
 		"unready within the grace":         {conditions: unready(time.Minute)},
 		"unready since before":             {conditions: unready(3 * time.Hour)},
+		"unready since its creation":       {conditions: unready(time.Hour + time.Minute), want: pods.SetbackNotReady},
 		"an OOM kill of an init container": {statuses: []corev1.ContainerStatus{{Name: "init", LastTerminationState: ended("OOMKilled", time.Minute).LastTerminationState}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -78,7 +78,7 @@ func DueLimits(
 		isRaised := isLimited && wanted > r.amountOf(&current)
 		switch {
 		case isLimited && wanted == r.amountOf(&current),
-			isRaised && up.disabled, !isRaised && down.disabled:
+			isRaised && up.disabled && !r.isRaised(container.Resources.Requests, due.Requests), !isRaised && down.disabled:
 		case isRaised, r.isLowered(container.Resources.Requests, due.Requests), r.isSafe(wanted, down.window, targetRange, memoryPeak):
 			r.set(&due.Limits, wanted)
 		default:
@@ -92,6 +92,12 @@ func DueLimits(
 func (r sizedResource) isLowered(current, due corev1.ResourceList) bool {
 	_, isDue := due[r.name]
 	return isDue && r.amountIn(due) < r.amountIn(current)
+}
+
+// isRaised reports whether requests that are due raise the current one. A revert raises requests also
+// if running pods are never raised otherwise.
+func (r sizedResource) isRaised(current, due corev1.ResourceList) bool {
+	return r.amountIn(due) > r.amountIn(current)
 }
 
 // isSafe reports whether a limit may be lowered to an amount.

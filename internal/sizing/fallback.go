@@ -37,7 +37,8 @@ func named(names []corev1.ResourceName) []sizedResource {
 }
 
 // NoMoreThan lowers the named resources of each size to another size of the same container, if
-// they exceed it. Their limits are those that the template's limits give for the lower requests. If
+// they exceed it. What exceeds the template is not lowered below the template: a pod without a size
+// would have that. Their limits are those that the template's limits give for the lower requests. If
 // LimitRanges admit the pod without any size, they also admit it with the result.
 func NoMoreThan(
 	template *corev1.PodSpec, sizes, most []autoscalingv1beta1.ContainerSizing, ranges []corev1.LimitRange, names []corev1.ResourceName,
@@ -68,6 +69,9 @@ func (r sizedResource) lower(size *autoscalingv1beta1.ContainerSizing, most auto
 		return
 	}
 	request := min(current.request, r.amountIn(most.Requests))
+	if current.request > template.request {
+		request = max(request, template.request)
+	}
 	r.set(&size.Requests, request)
 	if current.limit == 0 {
 		return

@@ -88,8 +88,13 @@ func TestFallbackSizesDoNotExceedAnotherSize(t *testing.T) {
 		"another resource": {
 			size: sizeOf("app", list("300m", ""), nil), most: sizeOf("app", list("", "1Mi"), nil),
 			want: sizeOf("app", list("300m", ""), nil)},
+		"below the template": {
+			size: sizeOf("app", list("90m", ""), nil), most: sizeOf("app", list("50m", ""), nil), want: sizeOf("app", list("50m", ""), nil)},
+		"from above the template to no less than it": {
+			size: sizeOf("app", list("300m", "1Gi"), nil), most: sizeOf("app", list("50m", "256Mi"), nil),
+			want: sizeOf("app", list("100m", "256Mi"), nil)},
 		"a LimitRange refuses the other size": {
-			size: sizeOf("app", list("300m", ""), nil), most: sizeOf("app", list("50m", ""), nil),
+			size: sizeOf("app", list("90m", ""), nil), most: sizeOf("app", list("50m", ""), nil),
 			want: sizeOf("app", list("80m", ""), nil), ranges: podLimitRange(corev1.LimitRangeItem{Min: list("80m", "")})},
 	} {
 		t.Run(name, func(t *testing.T) {

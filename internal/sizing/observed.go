@@ -61,13 +61,14 @@ func AreSame(a, b []autoscalingv1beta1.ContainerSizing) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// IsLowered reports whether sizes request less of any resource than previous sizes do.
-func IsLowered(sizes, previous []autoscalingv1beta1.ContainerSizing) bool {
+// IsLowered reports whether sizes request less of any resource that a scaler sizes than previous sizes
+// do. Other resources are lowered by somebody else.
+func IsLowered(spec *autoscalingv1beta1.VerticalScalerSpec, sizes, previous []autoscalingv1beta1.ContainerSizing) bool {
 	return slices.ContainsFunc(sizes, func(size autoscalingv1beta1.ContainerSizing) bool {
 		before := SizeOf(previous, size.ContainerName)
 		return before != nil && slices.ContainsFunc(sizedResources[:], func(r sizedResource) bool {
 			_, isSet := size.Requests[r.name]
-			return isSet && r.amountIn(size.Requests) < r.amountIn(before.Requests)
+			return isSet && IsSized(spec, size.ContainerName, r.name) && r.amountIn(size.Requests) < r.amountIn(before.Requests)
 		})
 	})
 }

@@ -47,10 +47,13 @@ func TestLeastCountsARaiseWhenItIsInForceAndALoweredSizeAtOnce(t *testing.T) {
 func TestSizeIsLoweredIfAnyResourceIs(t *testing.T) {
 	t.Parallel()
 	before := sizesOf(testenv.Amounts("500m", "512Mi"))
-	assert.True(t, sizing.IsLowered(sizesOf(testenv.Amounts("2", "511Mi")), before))
-	assert.False(t, sizing.IsLowered(sizesOf(testenv.Amounts("500m", "512Mi")), before))
-	assert.False(t, sizing.IsLowered(sizesOf(testenv.Amounts("1", "1Gi")), before))
-	assert.False(t, sizing.IsLowered([]autoscalingv1beta1.ContainerSizing{{ContainerName: "new", Requests: testenv.Amounts("1m", "1Mi")}}, before))
+	spec := &autoscalingv1beta1.VerticalScalerSpec{}
+	assert.True(t, sizing.IsLowered(spec, sizesOf(testenv.Amounts("2", "511Mi")), before))
+	off := &autoscalingv1beta1.VerticalScalerSpec{ContainerPolicies: []autoscalingv1beta1.ContainerPolicy{{ContainerName: "web", Mode: "Off"}}}
+	assert.False(t, sizing.IsLowered(off, sizesOf(testenv.Amounts("2", "511Mi")), before), "the container is not sized")
+	assert.False(t, sizing.IsLowered(spec, sizesOf(testenv.Amounts("500m", "512Mi")), before))
+	assert.False(t, sizing.IsLowered(spec, sizesOf(testenv.Amounts("1", "1Gi")), before))
+	assert.False(t, sizing.IsLowered(spec, []autoscalingv1beta1.ContainerSizing{{ContainerName: "new", Requests: testenv.Amounts("1m", "1Mi")}}, before))
 }
 
 func TestRaisedTargetsStayWithinMaxAllowed(t *testing.T) {

@@ -29,6 +29,23 @@ func PlanResize(pod *corev1.Pod, due []autoscalingv1beta1.ContainerSizing) Plan 
 	return plan
 }
 
+// PlanRaise plans how a running pod gets what the sizes that are due raise.
+func PlanRaise(pod *corev1.Pod, due []autoscalingv1beta1.ContainerSizing) Plan {
+	raised := cloneSizes(due)
+	for i := range raised {
+		container := containerOf(&pod.Spec, raised[i].ContainerName)
+		for _, r := range sizedResources {
+			if r.amountIn(raised[i].Requests) <= r.amountIn(container.Resources.Requests) {
+				delete(raised[i].Requests, r.name)
+			}
+			if limit, isLimited := container.Resources.Limits[r.name]; !isLimited || r.amountIn(raised[i].Limits) <= r.amountOf(&limit) {
+				delete(raised[i].Limits, r.name)
+			}
+		}
+	}
+	return PlanResize(pod, raised)
+}
+
 // planOf returns the plan for containers of a pod that get other resources.
 func planOf(pod *corev1.Pod, changed []corev1.Container) Plan {
 	plan := Plan{Containers: withoutStoppedMemory(pod, changed)}
