@@ -1,7 +1,6 @@
 package verticalscaler
 
 import (
-	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +46,7 @@ func (s *scope) newDueSizes(sizes []autoscalingv1beta1.ContainerSizing) *dueSize
 // window.
 func (d *dueSizes) of(pod *corev1.Pod) (due []autoscalingv1beta1.ContainerSizing, isWaiting bool) {
 	for container := range pods.EachSizable(&pod.Spec) {
-		key := dueKey{container.Name, addressOf(container.Resources.Requests), addressOf(container.Resources.Limits)}
+		key := dueKey{container.Name, sizing.AddressOf(container.Resources.Requests), sizing.AddressOf(container.Resources.Limits)}
 		size, isKnown := d.known[key]
 		if !isKnown {
 			size = d.decide(container)
@@ -82,8 +81,6 @@ func (d *dueSizes) decide(container *corev1.Container) dueSize {
 	due, limitWaits := s.dueLimits(container, d.sizes, *size, due, targetRange)
 	return dueSize{due, isWaiting || limitWaits}
 }
-
-func addressOf(list corev1.ResourceList) uintptr { return reflect.ValueOf(list).Pointer() }
 
 // recentlyKilled returns the names of the containers that ran out of memory in any pod within
 // the last hour.

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	"example.com/upright/internal/pods"
 	"example.com/upright/internal/sizing"
 )
 
@@ -31,7 +30,7 @@ func (s *scope) fallbackMessage() string {
 
 // hasExcess reports whether a running pod has more than its template.
 func (s *scope) hasExcess() bool {
-	return slices.ContainsFunc(pods.Running(s.pods), func(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(s.runningPods(), func(pod *corev1.Pod) bool {
 		return len(s.planRestore(pod, nil, sizing.AllResources()).Containers) > 0
 	})
 }

@@ -32,7 +32,7 @@ type resizer struct {
 // resize resizes the pods that are due to the sizes in the status. While no pod runs, no size is
 // in force.
 func (r *resizer) resize(ctx context.Context, s *scope) {
-	running, sizes := pods.Running(s.pods), s.newDueSizes(s.status.Sizing)
+	running, sizes := s.runningPods(), s.newDueSizes(s.status.Sizing)
 	r.resizeAll(ctx, s, running, func(pod *corev1.Pod) (sizing.Plan, bool) {
 		due, isWaiting := sizes.of(pod)
 		return sizing.PlanResize(pod, due), isWaiting

@@ -41,7 +41,7 @@ func (r *resizer) resizeToTemplate(ctx context.Context, s *scope) {
 	given, resources, requeueAfter := s.toGiveBack()
 	s.result.requeueIn(requeueAfter)
 	sizes := s.newDueSizes(s.sizesUpToTemplate())
-	r.restoreAll(ctx, s, pods.Running(s.pods), func(pod *corev1.Pod) sizing.Plan {
+	r.restoreAll(ctx, s, s.runningPods(), func(pod *corev1.Pod) sizing.Plan {
 		if slices.Contains(given, pod) {
 			if plan := s.planRestore(pod, nil, resources); len(plan.Containers) > 0 {
 				return plan

@@ -11,6 +11,7 @@ import (
 	"example.com/upright/controllers/recommendation"
 	"example.com/upright/internal/cause"
 	"example.com/upright/internal/history"
+	"example.com/upright/internal/pods"
 	"example.com/upright/internal/sizing"
 )
 
@@ -27,6 +28,8 @@ type scope struct {
 	// older is the older scaler that acts on the same Deployment, nil if there is none.
 	older *autoscalingv1beta1.VerticalScaler
 	pods  []corev1.Pod
+	// running are the running pods, nil until runningPods is called.
+	running []*corev1.Pod
 	// constraints limit the sizes of the namespace.
 	constraints sizing.Constraints
 	// deployment is the whole target, nil unless its pods are to be sized.
@@ -111,6 +114,14 @@ func (s *scope) failedWith(reasons ...string) *failure {
 func (s *scope) appliesSizes() bool {
 	return s.target != nil && s.older == nil && !s.scaler.Spec.Suspend &&
 		s.scaler.Spec.UpdateMode != autoscalingv1beta1.UpdateModeOff
+}
+
+// runningPods returns the running pods, sorted by name.
+func (s *scope) runningPods() []*corev1.Pod {
+	if s.running == nil {
+		s.running = pods.Running(s.pods)
+	}
+	return s.running
 }
 
 // isPinned reports whether the published sizing must not change.

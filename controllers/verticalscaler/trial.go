@@ -69,12 +69,12 @@ func (s *scope) setTrial() {
 // runningLatest returns the running pods of the newest template of which a pod runs. A rollout whose
 // pods cannot start does not end the observation of the pods that it was to replace.
 func (s *scope) runningLatest() []*corev1.Pod {
-	running := pods.Running(s.pods)
+	running := s.runningPods()
 	if len(running) == 0 {
 		return nil
 	}
 	newest := slices.MaxFunc(running, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	return slices.DeleteFunc(running, func(pod *corev1.Pod) bool {
+	return slices.DeleteFunc(slices.Clone(running), func(pod *corev1.Pod) bool {
 		return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
 	})
 }

@@ -33,16 +33,13 @@ type Setback struct {
 // restart, or a pod that has been unready for longer than a grace period.
 func SetbackSince(pod *corev1.Pod, since, now time.Time) *Setback {
 	var found *Setback
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if !IsSizable(&pod.Spec, status.Name) {
-			continue
-		}
-		end := lastEnd(&status)
+	for container, status := range SizableStatuses(pod) {
+		end := lastEnd(status)
 		switch {
 		case end == nil || end.FinishedAt.Time.Before(since) || end.FinishedAt.After(now):
 		case end.Reason == ReasonOOMKilled:
 			return &Setback{Reason: SetbackOOMKilled, Container: status.Name, At: end.FinishedAt.Time}
-		case isCrashLooping(&status) || !restartsOnResize(pod, status.Name):
+		case isCrashLooping(status) || !restartsOnResize(container):
 			found = &Setback{Reason: SetbackRestarted, Container: status.Name, At: end.FinishedAt.Time}
 		}
 	}
@@ -104,10 +101,8 @@ func isCrashLooping(status *corev1.ContainerStatus) bool {
 
 // restartsOnResize reports whether a resize restarts a container. Its restarts are then no sign
 // of a problem.
-func restartsOnResize(pod *corev1.Pod, name string) bool {
-	return slices.ContainsFunc(Sizable(&pod.Spec), func(container corev1.Container) bool {
-		return container.Name == name && slices.ContainsFunc(container.ResizePolicy, func(policy corev1.ContainerResizePolicy) bool {
-			return policy.RestartPolicy == corev1.RestartContainer
-		})
+func restartsOnResize(container *corev1.Container) bool {
+	return slices.ContainsFunc(container.ResizePolicy, func(policy corev1.ContainerResizePolicy) bool {
+		return policy.RestartPolicy == corev1.RestartContainer
 	})
 }

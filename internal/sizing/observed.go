@@ -1,6 +1,7 @@
 package sizing
 
 import (
+	"reflect"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,26 +15,49 @@ import (
 // is the less of what its spec says and of what the kubelet reports: a raise counts when it is in
 // force, and a lowered size when it is requested.
 func Least(all []*corev1.Pod) []autoscalingv1beta1.ContainerSizing {
+	if len(all) == 0 {
+		return nil
+	}
 	var sizes []autoscalingv1beta1.ContainerSizing
-	for i, pod := range all {
-		if i == 0 {
-			for _, container := range pods.Sizable(&pod.Spec) {
-				sizes = append(sizes, autoscalingv1beta1.ContainerSizing{ContainerName: container.Name})
-			}
-		}
-		for j := range sizes {
-			container := containerOf(&pod.Spec, sizes[j].ContainerName)
+	for container := range pods.EachSizable(&all[0].Spec) {
+		size := autoscalingv1beta1.ContainerSizing{ContainerName: container.Name}
+		lowerTo(&size, &container.Resources, true)
+		sizes = append(sizes, size)
+	}
+	previous := make([]listAddresses, len(sizes)) // Most pods have the same lists as the one before.
+	for _, pod := range all {
+		for i := range sizes {
+			container := pods.SizableNamed(&pod.Spec, sizes[i].ContainerName)
 			if container == nil {
 				continue
 			}
-			lowerTo(&sizes[j], &container.Resources, i == 0)
+			inForce := &container.Resources
 			if status := statusOf(pod, container.Name); status != nil && status.Resources != nil {
-				lowerTo(&sizes[j], status.Resources, false)
+				inForce = status.Resources
+			}
+			addresses := addressesOf(&container.Resources, inForce)
+			if addresses != previous[i] {
+				lowerTo(&sizes[i], &container.Resources, false)
+				lowerTo(&sizes[i], inForce, false)
+				previous[i] = addresses
 			}
 		}
 	}
 	return withoutEmpty(sizes)
 }
+
+// listAddresses are the addresses of a container's requests and limits, and of those in force. The
+// cache stores equal lists once, so equal addresses mean equal lists.
+type listAddresses [4]uintptr
+
+func addressesOf(resources, inForce *corev1.ResourceRequirements) listAddresses {
+	return listAddresses{
+		AddressOf(resources.Requests), AddressOf(resources.Limits), AddressOf(inForce.Requests), AddressOf(inForce.Limits),
+	}
+}
+
+// AddressOf returns the address of a resource list, or 0 if it is nil.
+func AddressOf(list corev1.ResourceList) uintptr { return reflect.ValueOf(list).Pointer() }
 
 // lowerTo lowers a size to resources. The first resources set it.
 func lowerTo(size *autoscalingv1beta1.ContainerSizing, resources *corev1.ResourceRequirements, isFirst bool) {
