@@ -3,6 +3,7 @@ package verticalscaler
 import (
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -21,14 +22,17 @@ type dueSizes struct {
 	scope  *scope
 	sizes  []autoscalingv1beta1.ContainerSizing
 	killed map[string]bool // Containers that ran out of memory recently.
+	newest *corev1.Pod     // Nil if no pod lives.
 	known  map[dueKey]dueSize
 }
 
 // dueKey is all that decides about the size that is due for a container in a reconcile: its name,
-// and its requests and limits. The cache stores equal lists once, so their addresses are enough.
+// its requests and limits, and whether its pod has the newest template. The cache stores equal lists
+// once, so their addresses are enough.
 type dueKey struct {
 	container        string
 	requests, limits uintptr
+	isOld            bool
 }
 
 // dueSize is the size that is due for a container, and whether others wait for the stabilization
@@ -39,17 +43,18 @@ type dueSize struct {
 }
 
 func (s *scope) newDueSizes(sizes []autoscalingv1beta1.ContainerSizing) *dueSizes {
-	return &dueSizes{scope: s, sizes: sizes, killed: s.recentlyKilled(), known: map[dueKey]dueSize{}}
+	return &dueSizes{scope: s, sizes: sizes, killed: s.recentlyKilled(), newest: pods.Newest(s.pods), known: map[dueKey]dueSize{}}
 }
 
 // of returns the sizes that a pod should get now, and whether others wait for the stabilization
 // window.
 func (d *dueSizes) of(pod *corev1.Pod) (due []autoscalingv1beta1.ContainerSizing, isWaiting bool) {
+	isOld := d.newest != nil && templateOf(pod) != templateOf(d.newest)
 	for container := range pods.EachSizable(&pod.Spec) {
-		key := dueKey{container.Name, sizing.AddressOf(container.Resources.Requests), sizing.AddressOf(container.Resources.Limits)}
+		key := dueKey{container.Name, sizing.AddressOf(container.Resources.Requests), sizing.AddressOf(container.Resources.Limits), isOld}
 		size, isKnown := d.known[key]
 		if !isKnown {
-			size = d.decide(container)
+			size = d.decide(container, isOld)
 			d.known[key] = size
 		}
 		if len(size.size.Requests) > 0 || len(size.size.Limits) > 0 {
@@ -60,8 +65,12 @@ func (d *dueSizes) of(pod *corev1.Pod) (due []autoscalingv1beta1.ContainerSizing
 	return due, isWaiting
 }
 
-// decide returns the size that is due for a container.
-func (d *dueSizes) decide(container *corev1.Container) dueSize {
+// templateOf returns the hash of the template that a pod was created from.
+func templateOf(pod *corev1.Pod) string { return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] }
+
+// decide returns the size that is due for a container. While a rollout replaces its pod, its limits
+// only follow its requests: those of the new template may be too low for the old one.
+func (d *dueSizes) decide(container *corev1.Container, isOld bool) dueSize {
 	s, name := d.scope, container.Name
 	size := sizing.SizeOf(d.sizes, name)
 	recommended := recommendation.ForContainer(s.status.Recommendations, name)
@@ -77,6 +86,9 @@ func (d *dueSizes) decide(container *corev1.Container) dueSize {
 	due, isWaiting := sizing.Due(s.scaler.Spec.Behavior, container, *size, recommended, targetRange, d.killed[name])
 	if s.isReverted() {
 		sizing.AddRaises(&due, container, size)
+	}
+	if isOld && len(due.Requests) == 0 {
+		return dueSize{due, isWaiting}
 	}
 	due, limitWaits := s.dueLimits(container, d.sizes, *size, due, targetRange)
 	return dueSize{due, isWaiting || limitWaits}

@@ -154,3 +154,19 @@ func TestPinnedSizeDoesNotReplaceTheLimitsOfANewTemplate(t *testing.T) {
 	assert.Equal(t, 2, w.resizes())
 	w.waitForSizing(t, newSizing("web", medium, tripleMedium))
 }
+
+// The limits of a new template can be too low for pods of the one before, which still serve if the
+// rollout hangs.
+func TestPodsOfAPreviousTemplateKeepTheirLimits(t *testing.T) {
+	t.Parallel()
+	w := newMediumWorkload(t)
+	created := w.newPod(newContainer("web", medium, loweredMedium))
+	created.Labels[appsv1.DefaultDeploymentUniqueLabelKey] = "bbbbb"
+	created.OwnerReferences[0].Name = "web-bbbbb"
+	testenv.WaitForNextSecond(t, w.pods[0])
+	testenv.Create(t, env, created)
+	upgrades["helm upgrade"](t, w, loweredSmall)
+	w.waitForSizing(t, newSizing("web", medium, loweredMedium))
+	w.assertResizes(t, 1)
+	w.waitForResources(t, w.pods[0], 0, medium, tripleMedium)
+}

@@ -85,14 +85,18 @@ func AreSame(a, b []autoscalingv1beta1.ContainerSizing) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// IsLowered reports whether sizes request less of any resource that a scaler sizes than previous sizes
-// do. Other resources are lowered by somebody else.
+// loweredPercent is how much less a size must request to count as lowered. New pods follow the
+// recommendation exactly, and a pod does not do worse because of its last percent.
+const loweredPercent = 10
+
+// IsLowered reports whether sizes request clearly less of any resource that a scaler sizes than
+// previous sizes do. Other resources are lowered by somebody else.
 func IsLowered(spec *autoscalingv1beta1.VerticalScalerSpec, sizes, previous []autoscalingv1beta1.ContainerSizing) bool {
 	return slices.ContainsFunc(sizes, func(size autoscalingv1beta1.ContainerSizing) bool {
 		before := SizeOf(previous, size.ContainerName)
 		return before != nil && slices.ContainsFunc(sizedResources[:], func(r sizedResource) bool {
 			_, isSet := size.Requests[r.name]
-			return isSet && IsSized(spec, size.ContainerName, r.name) && r.amountIn(size.Requests) < r.amountIn(before.Requests)
+			return isSet && IsSized(spec, size.ContainerName, r.name) && r.amountIn(size.Requests)*100 < r.amountIn(before.Requests)*(100-loweredPercent)
 		})
 	})
 }

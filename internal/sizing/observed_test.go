@@ -48,10 +48,10 @@ func TestSizeIsLoweredIfAnyResourceIs(t *testing.T) {
 	t.Parallel()
 	before := sizesOf(testenv.Amounts("500m", "512Mi"))
 	spec := &autoscalingv1beta1.VerticalScalerSpec{}
-	assert.True(t, sizing.IsLowered(spec, sizesOf(testenv.Amounts("2", "511Mi")), before))
+	assert.True(t, sizing.IsLowered(spec, sizesOf(testenv.Amounts("2", "460Mi")), before))
 	off := &autoscalingv1beta1.VerticalScalerSpec{ContainerPolicies: []autoscalingv1beta1.ContainerPolicy{{ContainerName: "web", Mode: "Off"}}}
-	assert.False(t, sizing.IsLowered(off, sizesOf(testenv.Amounts("2", "511Mi")), before), "the container is not sized")
-	assert.False(t, sizing.IsLowered(spec, sizesOf(testenv.Amounts("500m", "512Mi")), before))
+	assert.False(t, sizing.IsLowered(off, sizesOf(testenv.Amounts("2", "460Mi")), before), "the container is not sized")
+	assert.False(t, sizing.IsLowered(spec, sizesOf(testenv.Amounts("450m", "462Mi")), before), "by a tenth at most")
 	assert.False(t, sizing.IsLowered(spec, sizesOf(testenv.Amounts("1", "1Gi")), before))
 	assert.False(t, sizing.IsLowered(spec, []autoscalingv1beta1.ContainerSizing{{ContainerName: "new", Requests: testenv.Amounts("1m", "1Mi")}}, before))
 }
