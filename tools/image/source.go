@@ -46,17 +46,23 @@ func buildBinary(ctx context.Context, source, folder, architecture string) (stri
 	path := filepath.Join(folder, "manager-"+architecture)
 	build := exec.CommandContext(ctx, "go", "build", "-buildvcs=true", "-trimpath", "-ldflags", "-s -w", "-o", path, manager)
 	build.Dir = source
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOWORK=off")
+	build.Env = append(environment(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture, "GOWORK=off")
 	if output, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the manager for %s: %w\n%s", architecture, err, output)
 	}
 	return path, nil
 }
 
+// environment returns the environment of commands. Git refuses to read a repository of another user,
+// which is usual where a build runs in a container.
+func environment() []string {
+	return append(os.Environ(), "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*")
+}
+
 // command runs a command in a folder and returns its output without surrounding space.
 func command(ctx context.Context, folder, name string, args ...string) (string, error) {
 	run := exec.CommandContext(ctx, name, args...)
-	run.Dir = folder
+	run.Dir, run.Env = folder, environment()
 	output, err := run.Output()
 	if err != nil {
 		return "", fmt.Errorf("run %s %s: %w", name, args[0], err)
