@@ -33,8 +33,11 @@ func TestOwnerRecordsAnEventOnlyWhenItRepairsDrift(t *testing.T) {
 
 		kubectl(t, namespace, "scale", "deployment/app", "--replicas=3")
 		waitForEvents(t, k, owner, "Synced")
+		// The event is recorded before the status is written.
+		eventually(t, func(c *assert.CollectT) {
+			assert.NotEqual(c, version, refresh(c, owner).GetResourceVersion(), "the drift changes the owner's status")
+		})
 		waitForReady(t, owner)
-		assert.NotEqual(t, version, owner.GetResourceVersion(), "the drift changes the owner's status")
 		assert.Equal(t, *want, refresh(t, deployment).Spec)
 		waitForPods(t, deployment, 1)
 	})

@@ -249,5 +249,8 @@ func (r *Reconciler) apply(ctx context.Context, s *scope) {
 // reconcile.
 func (r *Reconciler) publish(ctx context.Context, s *scope) (ctrl.Result, error) {
 	s.setConditions()
-	return ctrl.Result{RequeueAfter: s.result.requeueAfter()}, r.writeStatus(ctx, s)
+	if err := r.writeStatus(ctx, s); err != nil {
+		return ctrl.Result{}, err
+	}
+	return ctrl.Result{RequeueAfter: s.result.requeueAfter()}, nil
 }
