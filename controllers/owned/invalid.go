@@ -4,13 +4,11 @@ import (
 	"context"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/equality"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	examplev1alpha1 "example.com/upright/apis/example/v1alpha1"
 	"example.com/upright/internal/ownedstatus"
-	"example.com/upright/internal/ssa"
 )
 
 // reportInvalid publishes that an owner's spec cannot be decoded. The Deployment stays as it is, and
@@ -21,12 +19,5 @@ func (r *deploymentReconciler) reportInvalid(
 	status, _ := ownedstatus.Status(previous, ownedstatus.Observation{
 		Generation: owner.GetGeneration(), Err: &ownedstatus.SpecInvalidError{Problem: problem}, Now: time.Now(),
 	})
-	if equality.Semantic.DeepEqual(previous, status) {
-		return ctrl.Result{}, nil
-	}
-	if err := ssa.ApplyStatus(ctx, r.Client, r.fieldOwner, owner, status); err != nil {
-		return ctrl.Result{}, err
-	}
-	r.recordTransition(owner, previous, status)
-	return ctrl.Result{}, nil
+	return ctrl.Result{}, r.writeStatus(ctx, owner, previous, status)
 }

@@ -70,13 +70,24 @@ func (r *deploymentReconciler) reconcileDeployment(
 	status, refresh := ownedstatus.Status(previous, ownedstatus.Observation{
 		Generation: owner.GetGeneration(), Deployment: deployment, Err: err, Now: time.Now(),
 	})
-	if !equality.Semantic.DeepEqual(previous, status) {
-		if statusErr := ssa.ApplyStatus(ctx, r.Client, r.fieldOwner, owner, status); statusErr != nil {
-			return status, ctrl.Result{}, errors.Join(err, statusErr)
-		}
-		r.recordTransition(owner, previous, status)
+	if statusErr := r.writeStatus(ctx, owner, previous, status); statusErr != nil {
+		return status, ctrl.Result{}, errors.Join(err, statusErr)
 	}
 	return status, ctrl.Result{RequeueAfter: refresh}, retryable(err)
+}
+
+// writeStatus writes the status of an owner if it differs, and records an event for its transition.
+func (r *deploymentReconciler) writeStatus(
+	ctx context.Context, owner client.Object, previous, status examplev1alpha1.DeploymentStatus,
+) error {
+	if equality.Semantic.DeepEqual(previous, status) {
+		return nil
+	}
+	if err := ssa.ApplyStatus(ctx, r.Client, r.fieldOwner, owner, status); err != nil {
+		return err
+	}
+	r.recordTransition(owner, previous, status)
+	return nil
 }
 
 // change is what a reconcile did to the Deployment.

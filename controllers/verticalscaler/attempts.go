@@ -24,25 +24,6 @@ const (
 	stalledAfter = 5 * time.Minute
 )
 
-// pause is a time in which something that failed is not repeated.
-type pause struct {
-	until  time.Time
-	length time.Duration
-}
-
-// left returns how long the pause still lasts; 0 if it is over.
-func (p pause) left(now time.Time) time.Duration { return max(p.until.Sub(now), 0) }
-
-// next returns the pause after another failure. A pause that ended longer ago than it lasted does
-// not count.
-func (p pause) next(now time.Time, first time.Duration) pause {
-	length := first
-	if now.Before(p.until.Add(p.length)) {
-		length = min(2*p.length, maxPause)
-	}
-	return pause{until: now.Add(length), length: length}
-}
-
 // refusal is a resize that the API server refused.
 type refusal struct {
 	pause
@@ -65,9 +46,9 @@ type podAttempts struct {
 
 // refuse stores a refusal and returns how long the resize is not repeated.
 func (a *podAttempts) refuse(resources resourceSet, refused refusal, now time.Time, first time.Duration) time.Duration {
-	refused.pause = pause{}.next(now, first)
+	refused.pause = pause{}.next(now, first, maxPause)
 	if previous, isKnown := a.refused[resources]; isKnown && previous.reason == refused.reason {
-		refused.pause = previous.next(now, first)
+		refused.pause = previous.next(now, first, maxPause)
 	}
 	if a.refused == nil {
 		a.refused = map[resourceSet]refusal{}
@@ -168,7 +149,7 @@ func (a *attempts) of(s *scope) *targetAttempts {
 	}
 	fresh := &targetAttempts{scaler: s.scaler.UID, generation: s.scaler.Generation, byPod: map[types.UID]*podAttempts{}}
 	if known == nil && s.wasApplied(autoscalingv1beta1.ReasonMemoryInUse) {
-		fresh.lowering = fresh.lowering.next(s.now, loweringPause)
+		fresh.lowering = fresh.lowering.next(s.now, loweringPause, maxPause)
 	}
 	a.byScaler[key] = fresh
 	return fresh

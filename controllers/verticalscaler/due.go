@@ -3,7 +3,6 @@ package verticalscaler
 import (
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -49,7 +48,7 @@ func (s *scope) newDueSizes(sizes []autoscalingv1beta1.ContainerSizing) *dueSize
 // of returns the sizes that a pod should get now, and whether others wait for the stabilization
 // window.
 func (d *dueSizes) of(pod *corev1.Pod) (due []autoscalingv1beta1.ContainerSizing, isWaiting bool) {
-	isOld := d.newest != nil && templateOf(pod) != templateOf(d.newest)
+	isOld := d.newest != nil && pods.TemplateHash(pod) != pods.TemplateHash(d.newest)
 	for container := range pods.EachSizable(&pod.Spec) {
 		key := dueKey{container.Name, sizing.AddressOf(container.Resources.Requests), sizing.AddressOf(container.Resources.Limits), isOld}
 		size, isKnown := d.known[key]
@@ -64,9 +63,6 @@ func (d *dueSizes) of(pod *corev1.Pod) (due []autoscalingv1beta1.ContainerSizing
 	}
 	return due, isWaiting
 }
-
-// templateOf returns the hash of the template that a pod was created from.
-func templateOf(pod *corev1.Pod) string { return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] }
 
 // decide returns the size that is due for a container. While a rollout replaces its pod, its limits
 // only follow its requests: those of the new template may be too low for the old one.

@@ -44,10 +44,10 @@ func (s *scope) fallBack(
 	} else {
 		length := fallbackTime
 		if previous != nil {
-			lasted := previous.Until.Sub(previous.Since.Time)
-			length = min(2*lasted, maxFallbackTime)
-			if !s.now.Before(previous.Until.Add(lasted)) { // It ended too long ago to count.
-				previous, length = nil, fallbackTime
+			last := pauseBetween(previous.Since, previous.Until)
+			length = last.next(s.now, fallbackTime, maxFallbackTime).length
+			if !last.counts(s.now) {
+				previous = nil
 			}
 		}
 		found, _ := s.obstacle(nil)

@@ -115,7 +115,7 @@ func (p *podResize) keepMemory(state string, changed []corev1.Container) (kept [
 	left := p.known.loweringLeft(p.pod.UID, p.scope.now)
 	if hasFailed && left == 0 {
 		known := p.known.of(p.pod.UID)
-		known.lowering = known.lowering.next(p.scope.now, loweringPause)
+		known.lowering = known.lowering.next(p.scope.now, loweringPause, maxPause)
 		left = known.lowering.length
 	}
 	if left == 0 {

@@ -9,7 +9,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	"example.com/upright/internal/pods"
 	"example.com/upright/internal/sizing"
 )
 
@@ -78,7 +77,7 @@ func (s *scope) toGiveBack() (given []*corev1.Pod, resources []corev1.ResourceNa
 	if resources = refusedResources(refused.message); len(resources) == 0 {
 		return nil, nil, 0
 	}
-	given = pods.Running(s.pods)
+	given = s.runningPods()
 	refusedFor := -s.retryTime(refused, s.status.Fallback)
 	requeueAfter = refusalGracePeriod - refusedFor%refusalGracePeriod
 	count := max(1, int(ptr.Deref(s.deployment.Spec.Replicas, 1))-len(s.pods))

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
-	"example.com/upright/controllers/recommendation"
 	"example.com/upright/internal/sizing"
 )
 
@@ -90,10 +89,7 @@ func (s *scope) fitsNode() bool {
 func (s *scope) shortestHistory() time.Duration {
 	shortest := time.Duration(-1)
 	for i := range s.status.Sizing {
-		span := time.Duration(0)
-		if found := recommendation.ForContainer(s.recommendation.Recommendations, s.status.Sizing[i].ContainerName); found != nil {
-			span = found.Span.Duration
-		}
+		span := s.historyOf(s.status.Sizing[i].ContainerName)
 		if shortest < 0 || span < shortest {
 			shortest = span
 		}

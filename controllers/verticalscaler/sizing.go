@@ -41,11 +41,13 @@ func (s *scope) setSizing() {
 // container that is not in the template, because an admission plugin adds it, is not sized.
 func (s *scope) recommendedSizes() []autoscalingv1beta1.ContainerSizing {
 	template := &s.deployment.Spec.Template.Spec
-	targets := map[string]corev1.ResourceList{}
+	targets, previous := map[string]corev1.ResourceList{}, s.revertedSizes()
 	for _, own := range sizing.OfTemplate(template, s.constraints.LimitRanges) {
 		target := maps.Clone(s.recommendedFor(own.ContainerName))
 		maps.DeleteFunc(target, func(name corev1.ResourceName, _ resource.Quantity) bool { return s.scaledByHPA[name] != "" })
-		s.raiseToPrevious(own.ContainerName, target)
+		if size := sizing.SizeOf(previous, own.ContainerName); size != nil {
+			sizing.RaiseTargets(&s.scaler.Spec, own.ContainerName, target, size.Requests)
+		}
 		s.withholdUnproven(&own, target)
 		targets[own.ContainerName] = target
 	}
@@ -90,10 +92,8 @@ func (s *scope) minimumHistory() time.Duration {
 
 // historyOf returns the time that the usage history of a container spans.
 func (s *scope) historyOf(container string) time.Duration {
-	for i := range s.recommendation.Recommendations {
-		if s.recommendation.Recommendations[i].ContainerName == container {
-			return s.recommendation.Recommendations[i].Span.Duration
-		}
+	if found := recommendation.ForContainer(s.recommendation.Recommendations, container); found != nil {
+		return found.Span.Duration
 	}
 	return 0
 }

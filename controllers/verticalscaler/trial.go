@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -49,10 +49,10 @@ func (s *scope) setTrial() {
 		return // The pods have no requests and no limits.
 	}
 	switch known, trial := s.status.LastKnownGood, s.status.Trial; {
-	case known != nil && sizing.AreSame(known.Sizes, least):
+	case known != nil && equality.Semantic.DeepEqual(known.Sizes, least):
 		s.status.Trial = nil
 		return
-	case trial == nil || !sizing.AreSame(trial.Sizes, least):
+	case trial == nil || !equality.Semantic.DeepEqual(trial.Sizes, least):
 		s.status.Trial = &autoscalingv1beta1.ObservedSize{Sizes: least, Since: metav1.NewTime(s.now).Rfc3339Copy()}
 	}
 	if sizing.IsLowered(&s.scaler.Spec, least, s.previousSizes()) && !s.isPinned() {
@@ -75,7 +75,7 @@ func (s *scope) runningLatest() []*corev1.Pod {
 	}
 	newest := slices.MaxFunc(running, func(a, b *corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	return slices.DeleteFunc(slices.Clone(running), func(pod *corev1.Pod) bool {
-		return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] != newest.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+		return pods.TemplateHash(pod) != pods.TemplateHash(newest)
 	})
 }
 
@@ -112,7 +112,12 @@ func (s *scope) endTrial(running []*corev1.Pod) {
 		s.result.requeueIn(left)
 		return
 	}
-	s.status.LastKnownGood = &autoscalingv1beta1.ObservedSize{Sizes: trial.Sizes, Since: metav1.NewTime(s.now).Rfc3339Copy()}
+	s.setLastKnownGood(trial.Sizes)
+}
+
+// setLastKnownGood makes sizes the last known good ones. They are no longer on trial.
+func (s *scope) setLastKnownGood(sizes []autoscalingv1beta1.ContainerSizing) {
+	s.status.LastKnownGood = &autoscalingv1beta1.ObservedSize{Sizes: sizes, Since: metav1.NewTime(s.now).Rfc3339Copy()}
 	s.status.Trial = nil
 }
 
@@ -126,8 +131,7 @@ func (s *scope) keepReplacedSizes() {
 		slices.ContainsFunc(running, func(pod *corev1.Pod) bool { return !pods.IsReady(pod) }) {
 		return
 	}
-	s.status.LastKnownGood = &autoscalingv1beta1.ObservedSize{Sizes: least, Since: metav1.NewTime(s.now).Rfc3339Copy()}
-	s.status.Trial = nil
+	s.setLastKnownGood(least)
 }
 
 func (s *scope) trialTime() time.Duration {
@@ -157,10 +161,11 @@ func (s *scope) revertAfterSetback(running []*corev1.Pod) {
 	if worst == nil || worst.Reason != pods.SetbackOOMKilled && count*setbackShare < len(running) {
 		return
 	}
-	since, length := metav1.NewTime(s.now).Rfc3339Copy(), revertTime
-	if previous := s.status.Revert; previous != nil {
-		length = min(2*previous.Until.Sub(previous.Since.Time), maxRevertTime)
+	var previous pause
+	if revert := s.status.Revert; revert != nil {
+		previous = pauseBetween(revert.Since, revert.Until)
 	}
+	since, length := metav1.NewTime(s.now).Rfc3339Copy(), previous.next(s.now, revertTime, maxRevertTime).length
 	s.status.Revert = &autoscalingv1beta1.Revert{
 		Reason: worst.Reason, Message: describeSetback(worst, of.Name), Since: since, Until: metav1.NewTime(since.Add(length)),
 	}
@@ -199,8 +204,7 @@ func (s *scope) forgetRevert() {
 	if revert == nil {
 		return
 	}
-	length := revert.Until.Sub(revert.Since.Time)
-	if s.scaler.Status.ObservedGeneration != s.scaler.Generation || !s.now.Before(revert.Until.Add(length)) {
+	if s.scaler.Status.ObservedGeneration != s.scaler.Generation || !pauseBetween(revert.Since, revert.Until).counts(s.now) {
 		s.status.Revert = nil
 	}
 }
@@ -217,14 +221,11 @@ func (s *scope) revertMessage() string {
 		s.status.Revert.Message, s.status.Revert.Until.UTC().Format(time.RFC3339))
 }
 
-// raiseToPrevious raises the targets of a container to the size from before, while a revert is in
-// force.
-func (s *scope) raiseToPrevious(container string, targets corev1.ResourceList) {
+// revertedSizes returns the sizes that pods get at least while a revert is in force, or nil.
+func (s *scope) revertedSizes() []autoscalingv1beta1.ContainerSizing {
 	if !s.isReverted() {
-		return
-	}
-	if previous := sizing.SizeOf(s.previousSizes(), container); previous != nil {
-		sizing.RaiseTargets(&s.scaler.Spec, container, targets, previous.Requests)
+		return nil
 	}
 	s.result.requeueIn(s.status.Revert.Until.Sub(s.now))
+	return s.previousSizes()
 }

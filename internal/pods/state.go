@@ -51,6 +51,9 @@ func IsLive(pod *corev1.Pod) bool {
 	return pod.Status.Phase != corev1.PodFailed && pod.Status.Phase != corev1.PodSucceeded && pod.DeletionTimestamp.IsZero()
 }
 
+// TemplateHash returns the hash of the template that a Deployment's pod was created from.
+func TemplateHash(pod *corev1.Pod) string { return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] }
+
 // Unschedulable returns the pods of the newest template that the scheduler cannot place. It
 // skips pods of older templates because their size is for another template.
 func Unschedulable(pods []corev1.Pod) []*corev1.Pod {
@@ -61,8 +64,7 @@ func Unschedulable(pods []corev1.Pod) []*corev1.Pod {
 	var found []*corev1.Pod
 	for i := range pods {
 		pod := &pods[i]
-		if UnschedulableCondition(pod) != nil && IsLive(pod) &&
-			pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] == latest.Labels[appsv1.DefaultDeploymentUniqueLabelKey] {
+		if UnschedulableCondition(pod) != nil && IsLive(pod) && TemplateHash(pod) == TemplateHash(latest) {
 			found = append(found, pod)
 		}
 	}

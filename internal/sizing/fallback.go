@@ -47,14 +47,12 @@ func NoMoreThan(
 	pod := newLimitedPod(template, ranges)
 	for i := range sizes {
 		container := pod.container(sizes[i].ContainerName)
-		other := slices.IndexFunc(most, func(size autoscalingv1beta1.ContainerSizing) bool {
-			return size.ContainerName == sizes[i].ContainerName
-		})
-		if other < 0 || container == nil {
+		other := SizeOf(most, sizes[i].ContainerName)
+		if other == nil || container == nil {
 			continue
 		}
 		for _, r := range named(names) {
-			r.lower(&sizes[i], most[other], r.pairIn(container.Resources))
+			r.lower(&sizes[i], *other, r.pairIn(container.Resources))
 		}
 	}
 	return pod.admitted(sizes)

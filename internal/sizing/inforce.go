@@ -1,7 +1,6 @@
 package sizing
 
 import (
-	"reflect"
 	"regexp"
 	"strings"
 
@@ -149,7 +148,7 @@ func isEqual(a, b corev1.ResourceRequirements) bool {
 // isSame reports whether two lists are one map. The cache stores equal lists once, so this spares
 // most comparisons of amounts.
 func isSame(a, b corev1.ResourceList) bool {
-	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
+	return AddressOf(a) == AddressOf(b)
 }
 
 // number matches an amount in a message, but not a number in a name.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
 	"example.com/upright/internal/pods"
@@ -80,11 +79,6 @@ func (r sizedResource) lowerAmount(amounts *corev1.ResourceList, to corev1.Resou
 	}
 }
 
-// AreSame reports whether sizes are equal, whatever notation their amounts have.
-func AreSame(a, b []autoscalingv1beta1.ContainerSizing) bool {
-	return equality.Semantic.DeepEqual(a, b)
-}
-
 // loweredPercent is how much less a size must request to count as lowered. New pods follow the
 // recommendation exactly, and a pod does not do worse because of its last percent.
 const loweredPercent = 10
@@ -137,7 +131,7 @@ func RaiseTargets(
 		}
 		least := r.amountIn(previous)
 		if policy != nil && policy.MaxAllowed != nil {
-			if most := r.maxAllowed(policy.MaxAllowed); most > 0 {
+			if most := r.amountAllowed(policy.MaxAllowed); most > 0 {
 				least = min(least, most)
 			}
 		}
@@ -145,13 +139,6 @@ func RaiseTargets(
 			targets[r.name] = *r.quantity(least)
 		}
 	}
-}
-
-func (r sizedResource) maxAllowed(allowed *autoscalingv1beta1.ResourceAmounts) int64 {
-	if r.name == corev1.ResourceCPU {
-		return milliOf(allowed.CPU)
-	}
-	return bytesOf(allowed.Memory)
 }
 
 // AddRaises adds each request of a size with which a container gets more to the size that is due.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	autoscalingv1beta1 "example.com/upright/apis/autoscaling/v1beta1"
@@ -37,7 +38,7 @@ func TestLeastCountsARaiseWhenItIsInForceAndALoweredSizeAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assert.True(t, sizing.AreSame(sizesOf(small), sizing.Least(all)), "%v", sizing.Least(all))
+			assert.True(t, equality.Semantic.DeepEqual(sizesOf(small), sizing.Least(all)), "%v", sizing.Least(all))
 		})
 	}
 	assert.Empty(t, sizing.Least([]*corev1.Pod{podWith(nil, nil)}))

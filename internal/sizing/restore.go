@@ -35,13 +35,13 @@ func (restore Restore) restored(pod *corev1.Pod) []corev1.Container {
 	planned := newLimitedPod(restore.Template, restore.Constraints.LimitRanges).withSizes(restore.Sizes)
 	var changed []corev1.Container
 	for _, container := range pods.Sizable(&pod.Spec) {
-		policy, plannedContainer := policyOf(restore.Spec, container.Name), containerOf(planned, container.Name)
-		if plannedContainer == nil || policy != nil && policy.Mode == autoscalingv1beta1.ContainerModeOff {
+		plannedContainer := containerOf(planned, container.Name)
+		if plannedContainer == nil {
 			continue
 		}
 		resources := *container.Resources.DeepCopy()
 		for _, r := range named(restore.Resources) {
-			if controls(policy, r.name) {
+			if IsSized(restore.Spec, container.Name, r.name) {
 				restored := restore.lowered(r, pod, &container, r.pairIn(plannedContainer.Resources))
 				r.setPair(&resources, restored)
 			}
@@ -60,7 +60,7 @@ func (restore Restore) restored(pod *corev1.Pod) []corev1.Container {
 // A resize cannot remove a request that a new pod lacks. The container's share of the pod minimum
 // remains of it, because no recommendation is smaller.
 func (restore Restore) lowered(r sizedResource, pod *corev1.Pod, container *corev1.Container, planned pair) pair {
-	current := pair{request: r.amountIn(container.Resources.Requests), limit: r.amountIn(container.Resources.Limits)}
+	current := r.rawPairIn(container.Resources)
 	requestsOnly := false
 	if policy := policyOf(restore.Spec, container.Name); policy != nil {
 		requestsOnly = policy.ControlledValues == autoscalingv1beta1.ControlledValuesRequestsOnly
@@ -100,7 +100,7 @@ func (restore Restore) podMinimum(r sizedResource, container string) int64 {
 	return 0
 }
 
-// setPair sets the request and the limit of the resource. A resize cannot remove them.
+// setPair sets the request and the limit of the resource, as far as they are above 0.
 func (r sizedResource) setPair(resources *corev1.ResourceRequirements, amounts pair) {
 	if amounts.request > 0 {
 		r.set(&resources.Requests, amounts.request)

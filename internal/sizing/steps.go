@@ -129,12 +129,7 @@ func (r sizedResource) with(resources corev1.ResourceRequirements, amounts pair)
 	resources = *resources.DeepCopy()
 	delete(resources.Requests, r.name)
 	delete(resources.Limits, r.name)
-	if amounts.request > 0 {
-		r.set(&resources.Requests, amounts.request)
-	}
-	if amounts.limit > 0 {
-		r.set(&resources.Limits, amounts.limit)
-	}
+	r.setPair(&resources, amounts)
 	return resources
 }
 
